@@ -17,16 +17,95 @@
 // Several threads may call them at the same time, for different objects. object_pool.hpp says what they may throw.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/callable.hpp"
 #include "pooled/fwd.hpp"
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+namespace detail {
+
+// An object that may be empty.
+template <class Function>
+[[nodiscard]] constexpr bool is_set(Function const& f) noexcept {
+    if constexpr (!std::is_function_v<Function> && std::constructible_from<bool, Function const&>)
+        return static_cast<bool>(f);
+    else
+        return true;
+}
+
+template <class Signature>
+class callable;
+
+// A type-erased function object, or none. It replaces std::function, whose header costs 6,000 more lines (GCC 12; libc++
+// 17,000). A copy copies the function object into memory from operator new. Assignment is for one thread at a time; a call is as
+// thread-safe as the function object.
+template <class Result, class... Args>
+class callable<Result(Args...)> {
+public:
+    callable() noexcept = default;
+    callable(std::nullptr_t) noexcept {}  // NOLINT: as std::function converts
+    // Empty when `function` can be empty and is.
+    template <class F, class Held = std::decay_t<F>>
+        requires(!std::same_as<Held, callable>) && (!std::same_as<Held, std::nullptr_t>) &&
+                (!std::is_member_object_pointer_v<Held>) && std::is_invocable_r_v<Result, Held&, Args...> &&
+                std::copy_constructible<Held>
+    callable(F&& function)  // NOLINT: as std::function converts
+        : m_held(detail::is_set(function) ? std::make_unique<held<Held>>(std::forward<F>(function))
+                                          : nullptr) {}
+    callable(callable const& other) : m_held(other.m_held != nullptr ? other.m_held->clone() : nullptr) {}
+    callable(callable&&) noexcept = default;
+    callable& operator=(callable const& other) { return *this = callable(other); }
+    callable& operator=(callable&&) noexcept = default;
+    ~callable() = default;
+
+    [[nodiscard]] explicit operator bool() const noexcept { return m_held != nullptr; }
+    [[nodiscard]] bool operator==(std::nullptr_t) const noexcept { return m_held == nullptr; }
+
+    // Requires that it is not empty; checked.
+    Result operator()(Args... args) const {
+        POOLED_CHECK(m_held != nullptr, "pooled: an empty function was called");
+        return m_held->call(std::forward<Args>(args)...);
+    }
+
+private:
+    struct any {
+        virtual ~any() = default;
+        [[nodiscard]] virtual std::unique_ptr<any> clone() const = 0;
+        virtual Result call(Args... args) = 0;
+    };
+    template <class F>
+    struct held final : any {
+        template <class From>
+        explicit held(From&& from) : function(std::forward<From>(from)) {}
+        [[nodiscard]] std::unique_ptr<any> clone() const override { return std::make_unique<held>(function); }
+        Result call(Args... args) override { return static_cast<Result>(apply(std::forward<Args>(args)...)); }
+
+        // std::invoke is in <functional>.
+        template <class First, class... Rest>
+            requires std::is_member_pointer_v<F>
+        decltype(auto) apply(First&& object, Rest&&... rest) {
+            if constexpr (std::is_pointer_v<std::remove_cvref_t<First>>)
+                return (object->*function)(std::forward<Rest>(rest)...);
+            else
+                return (std::forward<First>(object).*function)(std::forward<Rest>(rest)...);
+        }
+        template <class... All>
+        decltype(auto) apply(All&&... all) {
+            return function(std::forward<All>(all)...);
+        }
+        F function;
+    };
+
+    std::unique_ptr<any> m_held;
+};
+
+}  // namespace detail
 
 // Default construction, and nothing at acquire and release.
 template <class T>
@@ -61,7 +140,8 @@ namespace detail {
 template <class L, class Name>
 struct inherits_twice : L, Name {};
 
-// Whether L has a member of the name, with any parameters: in a class that inherits the name twice it is ambiguous.
+// k_has_…: whether L has a member of the name, with any parameters: in a class that inherits the name twice it is ambiguous.
+// has_…(l): and whether it is to be called, as an object that is empty is not.
 #define POOLED_NAME_OF_MEMBER(name)                                       \
     struct names_##name {                                                 \
         void name();                                                      \
@@ -72,21 +152,20 @@ struct inherits_twice : L, Name {};
             return requires { &L::name; };                                \
         else                                                              \
             return !requires { &inherits_twice<L, names_##name>::name; }; \
-    }()
+    }();                                                                  \
+    template <class L>                                                    \
+    [[nodiscard]] constexpr bool has_##name(L& l) noexcept {              \
+        if constexpr (requires { detail::is_set(l.name); })               \
+            return detail::is_set(l.name);                                \
+        else                                                              \
+            return k_has_##name<L>;                                       \
+    }                                                                     \
+    static_assert(true)
 POOLED_NAME_OF_MEMBER(create);
 POOLED_NAME_OF_MEMBER(validate);
 POOLED_NAME_OF_MEMBER(on_acquire);
 POOLED_NAME_OF_MEMBER(on_release);
 #undef POOLED_NAME_OF_MEMBER
-
-// A member that is an object and may be empty.
-template <class Function>
-[[nodiscard]] constexpr bool is_set(Function const& f) noexcept {
-    if constexpr (!std::is_function_v<Function> && std::constructible_from<bool, Function const&>)
-        return static_cast<bool>(f);
-    else
-        return true;
-}
 
 // A pool with this lifecycle can build objects without a factory.
 template <class L, class T>
@@ -103,26 +182,15 @@ concept acquires_with =
     (!k_has_on_acquire<L> && sizeof...(Args) == 0) ||
     requires(L& l, T& object, Args&&... args) { l.on_acquire(object, std::forward<Args>(args)...); };
 
-template <class T>
-void construct_default(void* where) {
-    if constexpr (std::is_default_constructible_v<T>)
-        ::new (where) T();
-    else
-        POOLED_FAIL(
-            "pooled: object_pool: the lifecycle's `create` is empty, and T has no default constructor");
-}
-
-inline void check_created([[maybe_unused]] void const* object, [[maybe_unused]] void const* where) {
-    POOLED_CHECK(object == where,
-                 "pooled: object_pool: `create` must construct the object at the address passed to it");
-}
-
 template <class T, class Create>
 void create_with(Create&& make, void* where) {
+    void const* made = where;
     if constexpr (std::is_void_v<decltype(make(where))>)
         make(where);
     else
-        detail::check_created(make(where), where);
+        made = make(where);
+    POOLED_CHECK(made == where,
+                 "pooled: object_pool: `create` must construct the object at the address passed to it");
 }
 
 template <class T, class L>
@@ -131,56 +199,14 @@ void create_object([[maybe_unused]] L& l, void* where) {
         static_assert(
             requires { l.create(where); },
             "pooled: object_pool: Lifecycle::create must be callable with a void*");
-        if constexpr (requires { detail::is_set(l.create); })
-            if (!detail::is_set(l.create)) return detail::construct_default<T>(where);
-        detail::create_with<T>([&](void* at) { return l.create(at); }, where);
-    } else {
-        detail::construct_default<T>(where);
+        if (detail::has_create(l))
+            return detail::create_with<T>([&](void* at) { return l.create(at); }, where);
     }
-}
-
-template <class T, class L>
-[[nodiscard]] POOLED_ALWAYS_INLINE bool call_validate([[maybe_unused]] L& l, [[maybe_unused]] T& object) {
-    if constexpr (k_has_validate<L>) {
-        static_assert(
-            requires { static_cast<bool>(l.validate(object)); },
-            "pooled: object_pool: Lifecycle::validate must be callable with a T& and return a bool");
-        if constexpr (requires { detail::is_set(l.validate); })
-            if (!detail::is_set(l.validate)) return true;
-        return static_cast<bool>(l.validate(object));
-    } else {
-        return true;
-    }
-}
-
-template <class T, class L, class... Args>
-POOLED_ALWAYS_INLINE void call_on_acquire([[maybe_unused]] L& l, [[maybe_unused]] T& object, Args&&... args) {
-    if constexpr (k_has_on_acquire<L>) {
-        if constexpr (requires { detail::is_set(l.on_acquire); })
-            if (!detail::is_set(l.on_acquire)) return;
-        l.on_acquire(object, std::forward<Args>(args)...);
-    }
-}
-
-template <class T, class L>
-inline constexpr bool k_on_release_throws = [] {
-    if constexpr (requires(L& l, T& object) { l.on_release(object); })
-        return !noexcept(std::declval<L&>().on_release(std::declval<T&>()));
+    if constexpr (std::is_default_constructible_v<T>)
+        ::new (where) T();
     else
-        return false;
-}();
-
-template <class T, class L>
-POOLED_ALWAYS_INLINE void call_on_release([[maybe_unused]] L& l,
-                                          [[maybe_unused]] T& object) noexcept(!k_on_release_throws<T, L>) {
-    if constexpr (k_has_on_release<L>) {
-        static_assert(
-            requires { l.on_release(object); },
-            "pooled: object_pool: Lifecycle::on_release must be callable with a T&");
-        if constexpr (requires { detail::is_set(l.on_release); })
-            if (!detail::is_set(l.on_release)) return;
-        l.on_release(object);
-    }
+        POOLED_FAIL(
+            "pooled: object_pool: the lifecycle's `create` is empty, and T has no default constructor");
 }
 
 }  // namespace detail

@@ -23,13 +23,19 @@
 // on_release throws is destroyed and no longer counts under the bound; the exception is discarded.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/duration.hpp"
+#include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/handles.hpp"
-#include "pooled/detail/recycler.hpp"
+#include "pooled/detail/recycle_list.hpp"
+#include "pooled/detail/slot.hpp"
+#include "pooled/error.hpp"
 #include "pooled/fwd.hpp"
+#include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/instrument/tracked.hpp"
-#include "pooled/impl/object/deadline.hpp"
+#include "pooled/impl/object/recycle_operations.hpp"
+#include "pooled/impl/object/wait_queue.hpp"
 #include "pooled/impl/pool/slow_path.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/options.hpp"
@@ -39,25 +45,122 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <limits>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+
+#if POOLED_HAS_STOP_TOKEN
+#include <stop_token>
+#endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
+// What an acquire does when no object is idle and none may be built. Otherwise it waits, as long as a deadline says.
+struct or_throw {};
+struct or_empty {};
+
+// The longest single sleep; a longer wait is several of them.
+inline constexpr std::chrono::nanoseconds k_longest_sleep = std::chrono::hours(1);
+// A century: the sum with the steady clock's time does not overflow.
+inline constexpr std::chrono::nanoseconds k_longest_wait = std::chrono::hours(24 * 365 * 100);
+
+// Converts any duration, including NaN and values that nanoseconds cannot represent, to 0 ... most.
+template <class Rep, class Period>
+[[nodiscard]] constexpr std::chrono::nanoseconds limited(std::chrono::duration<Rep, Period> left,
+                                                         std::chrono::nanoseconds most) noexcept {
+    using seconds = std::chrono::duration<double>;
+    double const s = seconds(left).count();
+    if (!(s > 0)) return std::chrono::nanoseconds::zero();
+    if (s >= seconds(most).count()) return most;
+    return std::chrono::ceil<std::chrono::nanoseconds>(left);
+}
+
+// Deadlines: basic_waiter::wait says what their members mean.
+template <class Clock, class Duration>
+struct deadline {
+    std::chrono::time_point<Clock, Duration> end;
+
+    [[nodiscard]] std::int64_t remaining() const noexcept {
+        using seconds = std::chrono::duration<double>;
+        auto const now = Clock::now();
+        // Compared as seconds first: the clock's unit may be too small to represent an end that counts hours.
+        seconds const left = seconds(end.time_since_epoch()) - seconds(now.time_since_epoch());
+        bool const is_far = !(left > -k_longest_sleep && left < k_longest_sleep);
+        return is_far ? detail::limited(left, k_longest_sleep).count()
+                      : detail::limited(end - now, k_longest_sleep).count();
+    }
+    [[nodiscard]] static int watch(waiter&) noexcept { return 0; }
+};
+template <class Rep, class Period>
+[[nodiscard]] deadline<std::chrono::steady_clock, std::chrono::nanoseconds>
+deadline_after(std::chrono::duration<Rep, Period> at_most) noexcept {
+    return {std::chrono::steady_clock::now() + detail::limited(at_most, k_longest_wait)};
+}
+
 template <class... Args>
 inline constexpr bool k_begins_with_stop_token = false;
+#if POOLED_HAS_STOP_TOKEN
 template <class First, class... Rest>
-inline constexpr bool k_begins_with_stop_token<First, Rest...> = stop_token<First>;
+inline constexpr bool k_begins_with_stop_token<First, Rest...> =
+    std::same_as<std::remove_cvref_t<First>, std::stop_token>;
 
-// What acquire forwards to the lifecycle's on_acquire.
-template <class L, class T, class... Args>
-concept acquire_arguments = acquires_with<L, T, Args...> && !k_begins_with_stop_token<Args...>;
+struct until_stopped {
+    std::stop_token const& token;
+
+    [[nodiscard]] static std::int64_t remaining() noexcept { return k_longest_sleep.count(); }
+    // Stops the waiter when a stop is requested, or was requested before. Allocates no memory.
+    [[nodiscard]] auto watch(waiter& w) const {
+        return std::stop_callback(token, [&w]() noexcept { w.stop(); });
+    }
+};
+#endif
+
+// More objects than the address space holds are refused before the first is built, as are more than the machine has
+// memory for. A single object that is too large fails with std::bad_alloc when it is requested.
+[[nodiscard]] constexpr std::size_t most_objects(std::size_t bytes) noexcept {
+    return detail::larger<std::size_t>(k_max_reserved_bytes / bytes, 1);
+}
+
+// Throws std::invalid_argument for invalid options, std::length_error for too many objects.
+[[nodiscard]] inline recycle_limits limits_of(object_pool_options const& options, std::size_t slot_bytes) {
+    auto const require = [](bool holds, char const* otherwise) {
+        if (!holds) POOLED_THROW(std::invalid_argument(otherwise));
+    };
+    std::size_t bound = options.growth == 0 ? options.initial_objects : options.max_objects;
+    if (bound == 0) bound = (std::numeric_limits<std::size_t>::max)();
+    require(options.growth != 0 || options.initial_objects != 0,
+            "pooled: object_pool_options: with growth = 0 and initial_objects = 0 there would never be an "
+            "object");
+    require(options.initial_objects <= bound,
+            "pooled: object_pool_options: initial_objects is larger than max_objects");
+    require(options.growth_factor >= 1 &&  // false for NaN
+                options.growth_factor <= (std::numeric_limits<double>::max)(),
+            "pooled: object_pool_options: growth_factor must be 1 or more, and finite");
+    auto const initial = static_cast<double>(options.initial_objects);
+    double const growth = detail::larger(static_cast<double>(options.growth),
+                                         options.growth_factor * detail::larger(initial, 1.0));
+    double const most = detail::larger(initial, detail::smaller(growth, static_cast<double>(bound)));
+    if (most > static_cast<double>(detail::most_objects(slot_bytes)))
+        POOLED_THROW(
+            std::length_error("pooled: object_pool_options: initial_objects, growth or growth_factor "
+                              "asks for more objects than the address space holds"));
+    return {.bound = bound,
+            .growth = detail::larger<std::size_t>(options.growth, 1),
+            .growth_factor = options.growth_factor,
+            .object_bytes = slot_bytes,
+            .node_at = offsetof(slot, node)};
+}
+
+// Null for a pool that builds its objects with its lifecycle.
+using object_factory = callable<void(void* where)>;
 
 template <class T, class Factory>
 [[nodiscard]] object_factory make_factory(Factory&& factory) {
@@ -69,6 +172,188 @@ template <class T, class Factory>
             ::new (where) T((*f)());
     };
 }
+
+// The part of an object_pool that outlives its handle: a list of slots, and the operations on the T in them. It lies in a
+// block of its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with
+// that block.
+//
+//   acquire    a slot from a cache or the list, else a new one ─▶ on_acquire ─▶ handle
+//   release    the last owner is gone: on_release, or the object is destroyed
+//   recycle    nothing refers to the slot any more: to cache or list, or its memory to the core
+//
+// Weak pointers separate release and recycle; without them the two are one step.
+template <class T, class Lifecycle, sharing Sharing>
+class recycler final : public recycle_list {
+public:
+    using layout = slot_layout<T>;
+
+    // Throws std::bad_alloc, what limits_of() throws for the options, and what building an object throws.
+    [[nodiscard]] static recycler& make(object_pool_options const& options, Lifecycle&& lifecycle,
+                                        object_factory&& factory) {
+        return recycle_list::make<recycler, Sharing>(
+            {.name = options.name, .upstream = options.upstream}, detail::limits_of(options, layout::k_bytes),
+            options.initial_objects, std::move(lifecycle), std::move(factory));
+    }
+
+    [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.list); }
+
+    // A slot whose object has passed validate and on_acquire. `otherwise` is or_throw, or_empty or a deadline. Null if there is
+    // none, unless or_throw: throws exhausted. Throws what building the object, validate and on_acquire throw, std::bad_alloc unless
+    // or_empty; the pool is then unchanged, except that an invalid object without a replacement was destroyed.
+    template <class Otherwise, class... Args>
+    [[nodiscard]] POOLED_ALWAYS_INLINE slot* acquire(Otherwise const& otherwise, Args&&... args) {
+        auto* s = static_cast<slot*>(this->template pop<Sharing>());
+        if (s == nullptr) [[unlikely]] {
+            s = take_slow(otherwise);
+            if (s == nullptr) return nullptr;
+        }
+        detail::expect_stale_owner(s, s->control);
+        if constexpr (k_has_validate<Lifecycle> || k_has_on_acquire<Lifecycle>) {
+            struct guard {
+                slot* s;
+                ~guard() {
+                    if (s != nullptr) of(*s).recycle(*s);
+                }
+            } unless_done{s};
+            T& object = layout::object_of(*s);
+            if constexpr (k_has_validate<Lifecycle>) {
+                static_assert(
+                    requires { static_cast<bool>(m_lifecycle.validate(object)); },
+                    "pooled: object_pool: Lifecycle::validate must be callable with a T& and return a bool");
+                if (detail::has_validate(m_lifecycle) && !static_cast<bool>(m_lifecycle.validate(object)))
+                    rebuild(*s);
+            }
+            if constexpr (k_has_on_acquire<Lifecycle>)
+                if (detail::has_on_acquire(m_lifecycle))
+                    m_lifecycle.on_acquire(layout::object_of(*s), std::forward<Args>(args)...);
+            unless_done.s = nullptr;
+        }
+        return s;
+    }
+
+    POOLED_ALWAYS_INLINE void release(slot& s) noexcept {
+        T& object = layout::object_of(s);
+        detail::forget_owners(object);
+        if (s.node.generation == generation()) [[likely]] {
+            // An object that could not be reset is not recycled. The exception is discarded, since this runs in a destructor.
+            POOLED_TRY {
+                if constexpr (k_has_on_release<Lifecycle>) {
+                    static_assert(
+                        requires { m_lifecycle.on_release(object); },
+                        "pooled: object_pool: Lifecycle::on_release must be callable with a T&");
+                    if (detail::has_on_release(m_lifecycle)) m_lifecycle.on_release(object);
+                }
+                return;
+            }
+            POOLED_CATCH(...) {  // NOLINT(bugprone-empty-catch)
+            }
+        }
+        destroy_object(s);
+    }
+
+    POOLED_ALWAYS_INLINE void recycle(slot& s) noexcept {
+        tracking::on_deallocate(&s);
+        static_assert(sizeof(stale_owner) <= k_control_bytes);
+        detail::write_stale_owner(s.control);
+        if (!this->template push<Sharing>(&s, s.node)) [[unlikely]]
+            put(&s);
+    }
+
+    // Builds objects until there are `count`. Throws std::length_error when the bound or the address space does not allow that,
+    // and what building throws; the pool is then unchanged.
+    void reserve(std::size_t count) {
+        if (count > bound())
+            POOLED_THROW(
+                std::length_error("pooled: object_pool::reserve: more objects than max_objects allows"));
+        if (count > detail::most_objects(layout::k_bytes))
+            POOLED_THROW(
+                std::length_error("pooled: object_pool::reserve: more objects than the address space holds"));
+        recycle_list::reserve(count);
+    }
+    // Destroys all idle objects, and returns their memory to upstream. Returns their number.
+    std::size_t discard_idle(in_use what) noexcept {
+        std::size_t const count = discard(what);
+        core().trim();
+        return count;
+    }
+
+private:
+    friend recycle_list;
+    recycler(pool_core& core, recycle_limits const& limits, Lifecycle&& lifecycle,
+             object_factory&& factory) noexcept
+        : recycle_list(core, limits), m_lifecycle(std::move(lifecycle)), m_factory(std::move(factory)) {}
+    ~recycler() = default;
+
+    template <class Otherwise>
+    [[nodiscard]] POOLED_NOINLINE slot* take_slow(Otherwise const& otherwise) {
+        constexpr bool is_thrown = std::is_same_v<Otherwise, or_throw>;
+        constexpr bool is_empty = std::is_same_v<Otherwise, or_empty>;
+        found const result = [&] {
+            if constexpr (is_thrown || is_empty)
+                return take();
+            else
+                return wait(otherwise);
+        }();
+        if (result.how == outcome::is_out_of_memory && !is_empty) POOLED_THROW(std::bad_alloc());
+        if constexpr (is_thrown)
+            if (result.object == nullptr) POOLED_THROW(exhausted(core().name(), bound()));
+        return static_cast<slot*>(result.object);
+    }
+
+    void build_objects(recycle_stack& built, std::size_t count) override {
+        while (built.size() != count) {
+            void* memory = nullptr;
+            {
+                [[maybe_unused]] tracking::for_itself const until_acquired{};
+                memory =
+                    detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+            }
+            if (memory == nullptr) return;
+            slot& s = *::new (memory) slot(this);
+            detail::write_stale_owner(s.control);  // upstream's memory may contain another one
+            POOLED_TRY { create_in(s); }
+            POOLED_CATCH(...) {
+                free_slot(s);
+                POOLED_RETHROW;
+            }
+            built.push(s.node);
+        }
+    }
+    void destroy_one(void* p) noexcept override {
+        slot& s = *static_cast<slot*>(p);
+        if (s.node.generation != recycle_node::k_no_object) destroy_object(s);
+        free_slot(s);
+    }
+    void end() noexcept override { recycle_list::destroy<Sharing>(*this); }
+
+    void create_in(slot& s) {
+        if (m_factory != nullptr)
+            m_factory(layout::memory_of(s));
+        else
+            detail::create_object<T>(m_lifecycle, layout::memory_of(s));
+    }
+    // A new object in place of an acquired one that is invalid.
+    POOLED_NOINLINE void rebuild(slot& s) {
+        destroy_object(s);
+        create_in(s);
+        renew(&s);
+    }
+    void destroy_object(slot& s) noexcept {
+        s.node.generation = recycle_node::k_no_object;
+        std::destroy_at(std::addressof(layout::object_of(s)));
+    }
+    void free_slot(slot& s) noexcept {
+        [[maybe_unused]] frees_control_block const how(offsetof(slot, control));
+        detail::deallocate_bytes(in_pool<Sharing>(core()), &s, layout::k_bytes, layout::k_align);
+    }
+
+    [[no_unique_address]] Lifecycle m_lifecycle;
+    object_factory m_factory;
+};
+
+// What acquire forwards to the lifecycle's on_acquire.
+template <class L, class T, class... Args>
+concept acquire_arguments = acquires_with<L, T, Args...> && !k_begins_with_stop_token<Args...>;
 
 template <class T, class Lifecycle, sharing Sharing>
 class basic_object_pool {
@@ -112,19 +397,16 @@ public:
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> acquire(Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
         return get<shared>(or_throw(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> acquire_unique(Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
         return get<unique>(or_throw(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer acquire_rc(Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
         return get<rc>(or_throw(), std::forward<Args>(args)...);
     }
 
@@ -132,19 +414,16 @@ public:
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> try_acquire(Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
         return get<shared>(or_empty(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> try_acquire_unique(Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
         return get<unique>(or_empty(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer try_acquire_rc(Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
         return get<rc>(or_empty(), std::forward<Args>(args)...);
     }
 
@@ -152,47 +431,35 @@ public:
     // waiter; for 50 µs at most, threads that acquire before that thread has woken may take it. In a local pool no other thread
     // can release an object, so they return at once.
     template <class Rep, class Period, class... Args>
-        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
-        return get<shared>(at_most, std::forward<Args>(args)...);
+        return get<shared>(detail::deadline_after(at_most), std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
-        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
     acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
-        return get<unique>(at_most, std::forward<Args>(args)...);
+        return get<unique>(detail::deadline_after(at_most), std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
-        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most,
                                                                  Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
-        return get<rc>(at_most, std::forward<Args>(args)...);
+        return get<rc>(detail::deadline_after(at_most), std::forward<Args>(args)...);
     }
 
     template <class Clock, class Duration, class... Args>
-        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
-    acquire_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
-        return get<shared>(deadline, std::forward<Args>(args)...);
+    acquire_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+        return get<shared>(deadline<Clock, Duration>{end}, std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
-        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
-    acquire_unique_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
-        return get<unique>(deadline, std::forward<Args>(args)...);
+    acquire_unique_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+        return get<unique>(deadline<Clock, Duration>{end}, std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
-        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
-    acquire_rc_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
-        return get<rc>(deadline, std::forward<Args>(args)...);
+    acquire_rc_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+        return get<rc>(deadline<Clock, Duration>{end}, std::forward<Args>(args)...);
     }
 
 #if POOLED_HAS_STOP_TOKEN
@@ -201,24 +468,18 @@ public:
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> acquire(std::stop_token const& token,
                                                                   Args&&... args) {
-        if (token.stop_requested()) return {};
-        POOLED_ACQUISITION(nullptr);
-        return get<shared>(token, std::forward<Args>(args)...);
+        return get<shared>(until_stopped{token}, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> acquire_unique(std::stop_token const& token,
                                                                     Args&&... args) {
-        if (token.stop_requested()) return {};
-        POOLED_ACQUISITION(nullptr);
-        return get<unique>(token, std::forward<Args>(args)...);
+        return get<unique>(until_stopped{token}, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
-        if (token.stop_requested()) return {};
-        POOLED_ACQUISITION(nullptr);
-        return get<rc>(token, std::forward<Args>(args)...);
+        return get<rc>(until_stopped{token}, std::forward<Args>(args)...);
     }
 #endif
 
@@ -287,6 +548,9 @@ private:
     template <class Handle, class Otherwise, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE typename Handle::pointer get(Otherwise const& otherwise,
                                                                     Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        if constexpr (requires { otherwise.token; })
+            if (otherwise.token.stop_requested()) return {};
         Handle const handle;
         [[maybe_unused]] tracking::site const where = tracking::take();
         slot* const s = m_recycler->acquire(otherwise, std::forward<Args>(args)...);

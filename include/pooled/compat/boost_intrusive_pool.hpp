@@ -9,15 +9,17 @@
 //   memorypool::boost_intrusive_pool<Packet> pool(1024, 64);          // 1024 packets now, 64 more whenever they are used up
 //   boost::intrusive_ptr<Packet> p = pool.allocate_through_init(7);   // a free packet, and p->init(7)
 //
-// Any number of threads may take and drop items, query, check() and clear() a pool. Constructing, destroying, moving or init()
-// of a pool, and setting its recycle method, are for one thread alone. docs/migration.md lists the differences.
+// An item takes 24 bytes beyond its own members:
+//
+//   | vptr 8 | owner 8 | count 4, generation 4 | user's members …
+//
+// Any number of threads may take and drop items, copy and drop handles, query, check() and clear() a pool. Constructing, destroying,
+// moving or init() of a pool, and setting its recycle method, are for one thread alone. The drop of an item's only handle runs no
+// locked instruction. docs/migration.md lists the differences.
 
 #include "pooled/allocator.hpp"
-#include "pooled/compat/boost_intrusive_pool/item.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
-#include "pooled/detail/own_core.hpp"
 #include "pooled/detail/recycle_list.hpp"
 #include "pooled/impl/object/recycle_operations.hpp"
 
@@ -34,57 +36,189 @@
 #include <type_traits>
 #include <utility>
 
+// Macros that a user may set: before the first include, the same way in every translation unit.
+#ifndef BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE
+#define BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE 64  // items constructed at the start
+#endif
+#ifndef BOOST_INTRUSIVE_POOL_INCREASE_STEP
+#define BOOST_INTRUSIVE_POOL_INCREASE_STEP 64  // items constructed when the last free one is taken
+#endif
+#ifndef BOOST_INTRUSIVE_POOL_NO_MAX_SIZE
+#define BOOST_INTRUSIVE_POOL_NO_MAX_SIZE 0  // no limit to the number of items
+#endif
+// 1: checks for corruption at every copy and drop of a handle, and of every item that is taken.
+#ifndef BOOST_INTRUSIVE_POOL_DEBUG_CHECKS
+#ifdef NDEBUG
+#define BOOST_INTRUSIVE_POOL_DEBUG_CHECKS 0
+#else
+#define BOOST_INTRUSIVE_POOL_DEBUG_CHECKS 1
+#endif
+#endif
+// 1: a pool reports the second thread that takes an item or drops the last handle of one, although that is allowed.
+#ifndef BOOST_INTRUSIVE_POOL_DEBUG_THREAD_ACCESS
+#define BOOST_INTRUSIVE_POOL_DEBUG_THREAD_ACCESS 0
+#endif
+// More handles of one item than this are reported as corruption.
+#ifndef BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT
+#define BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT 1000000
+#endif
+
 namespace memorypool::inline POOLED_ABI_NAMESPACE {
+
+// The function to call on an item whose last handle is gone, before it is free again.
+enum recycle_method_e {
+    RECYCLE_METHOD_NONE,              // nothing
+    RECYCLE_METHOD_DESTROY_FUNCTION,  // the item's virtual destroy()
+    RECYCLE_METHOD_CUSTOM_FUNCTION,   // the function that was given to the pool
+};
+
+class boost_intrusive_pool_item;
+namespace detail {
+
+using item = boost_intrusive_pool_item;
+
+// A pool, as its items see it.
+struct item_home {
+    // The last handle of an item is gone. Afterwards the pool may be, too.
+    virtual void take_back(item& it) noexcept = 0;
+
+protected:
+    ~item_home() = default;
+};
+
+// Handles of an item. The highest bit is set while a hook runs on the item (init(), destroy(), a function of the user), which
+// postpones its recycling until the hook returns. An idle item keeps the count 1, so that taking and dropping it need not write
+// it; 0 with BOOST_INTRUSIVE_POOL_DEBUG_CHECKS, so that a drop too many is seen.
+class handle_count : public pooled::detail::recycle_node {
+public:
+    static constexpr std::uint32_t k_idle = BOOST_INTRUSIVE_POOL_DEBUG_CHECKS ? 0 : 1;
+
+    operator std::size_t() const noexcept {
+        return is_linked() ? 0 : now() & ~k_hook;
+    }  // NOLINT: reads as a number
+    void add() noexcept { count.fetch_add(1, std::memory_order_relaxed); }
+    // True if that was the last one: the item is then idle and belongs to the caller.
+    [[nodiscard]] bool drop() noexcept {
+        // acquire: pairs with the release in the decrement; this thread sees what others did through their handles.
+        std::uint32_t const before = count.load(std::memory_order_acquire);
+        if (before != 1 && count.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+        if (before != k_idle) write(k_idle);
+        return true;
+    }
+    // Requires that no other thread uses the item.
+    [[nodiscard]] bool is_idle() const noexcept { return now() == k_idle; }
+    void set_used() noexcept {
+        if constexpr (k_idle != 1) write(1);
+    }
+    void begin_hook() noexcept { write(k_hook); }
+    // The caller has `mine` handles besides those that the hook kept. False if none is left: the item is idle, and the caller's.
+    [[nodiscard]] bool end_hook(std::uint32_t mine) noexcept {
+        // acquire: pairs with the release of a handle that the hook gave to another thread.
+        if (count.load(std::memory_order_acquire) == k_hook)
+            write(mine);
+        else if (count.fetch_sub(k_hook - mine, std::memory_order_acq_rel) != k_hook - mine)
+            return true;
+        if (mine == 0) write(k_idle);
+        return mine != 0;
+    }
+
+private:
+    static constexpr std::uint32_t k_hook = std::uint32_t{1} << 31;
+    [[nodiscard]] std::uint32_t now() const noexcept { return count.load(std::memory_order_relaxed); }
+    void write(std::uint32_t n) noexcept { count.store(n, std::memory_order_relaxed); }
+};
+
+}  // namespace detail
+
+class boost_intrusive_pool_item {
+public:
+    boost_intrusive_pool_item() noexcept = default;
+    virtual ~boost_intrusive_pool_item() = default;
+    // Handles belong to an object, not to its value: a copy has none, and belongs to no pool.
+    boost_intrusive_pool_item(boost_intrusive_pool_item const&) noexcept {}
+    auto& operator=(boost_intrusive_pool_item const&) noexcept { return *this; }  // NOLINT: assigns nothing
+    // Called when the last handle is gone, if the pool's method is RECYCLE_METHOD_DESTROY_FUNCTION.
+    virtual void destroy() {}
+    // The number of handles.
+    [[nodiscard]] std::size_t use_count() const noexcept { return m_boost_intrusive_pool_refcount; }
+    // Whether it belongs to a pool. False for an item from new, or on the stack.
+    [[nodiscard]] bool is_in_memory_pool() const noexcept { return m_boost_intrusive_pool_owner != nullptr; }
+    // Reports an item that was overwritten, or that has more than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT handles.
+    void check() const {
+        POOLED_CHECK(use_count() <= BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT,
+                     "memorypool: an item has more handles than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT; it "
+                     "was overwritten, or handles leak");
+    }
+    // Public as in the original, and for reading only. `next` is always null, as it is there while an item is in use.
+    static constexpr boost_intrusive_pool_item* m_boost_intrusive_pool_next = nullptr;
+    detail::item_home* m_boost_intrusive_pool_owner = nullptr;
+    mutable detail::handle_count m_boost_intrusive_pool_refcount;
+};
+static_assert(sizeof(boost_intrusive_pool_item) == 2 * sizeof(void*) + sizeof(detail::handle_count));
+
+namespace detail {
+
+// Not inlined, so that the frequent path needs no stack frame. As in a hook, handles of itself in its destructor do not count.
+POOLED_NOINLINE inline void delete_item(item& it) noexcept {
+    it.m_boost_intrusive_pool_refcount.begin_hook();
+    delete &it;
+}
+
+}  // namespace detail
+
+// What boost::intrusive_ptr finds by argument-dependent lookup.
+inline void intrusive_ptr_add_ref(boost_intrusive_pool_item const* item) noexcept {
+    item->m_boost_intrusive_pool_refcount.add();
+    if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) item->check();
+}
+
+inline void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcept {
+    if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0)
+        POOLED_CHECK(item->use_count() != 0,
+                     "memorypool: a handle of an item without handles is dropped; it was overwritten");
+    if (!item->m_boost_intrusive_pool_refcount.drop()) return;
+    auto& it = const_cast<boost_intrusive_pool_item&>(*item);
+    if (it.is_in_memory_pool()) [[likely]]
+        it.m_boost_intrusive_pool_owner->take_back(it);
+    else
+        detail::delete_item(it);
+}
 
 namespace detail {
 
 using pooled::detail::observed;
-using pooled::detail::recycle_stack;
+using pooled::detail::recycle_limits;
 using pooled::detail::sharing;
-using own_core = pooled::detail::own_core<sharing::shared>;
 
 inline constexpr std::size_t k_unlimited = (std::numeric_limits<std::size_t>::max)();
-
-// `step` 0: at most `initial` items. `most` 0: no limit.
-[[nodiscard]] inline pooled::detail::recycle_limits limits_of(std::size_t initial, std::size_t step,
-                                                              std::size_t most) noexcept {
-    std::size_t const limit = most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE ? most : k_unlimited;
-    return {.bound = step != 0 ? limit : initial,
-            .growth = step,
-            .initial = initial,
-            .grows_early = true,
-            .node_at = sizeof(item) - sizeof(handle_count),  // the last member
-            .idle_count = handle_count::k_idle};
-}
 
 // The part of a pool that outlives its handle: a list of items, each a block of the default pool, and what happens to a dropped one. It
 // lives until the pool is gone and the last item was returned. No lock is held while a function of the user runs. A step of items is
 // constructed completely or not at all.
 template <class Item>
-class item_stock final : public item_home, public pooled::detail::recycle_list {
+class item_stock final : public pooled::detail::recycle_list, public item_home {
 public:
     using recycle_function = std::function<void(Item&)>;
 
-    // With the initial items. Throws std::bad_alloc, and what Item's constructor throws.
-    [[nodiscard]] static auto& create(pooled::detail::recycle_limits const& limits, recycle_method_e method,
-                                      recycle_function&& function) {
-        auto& made = own_core::make<item_stock>({.name = "memorypool"}, limits, method, std::move(function));
-        try {
-            if (std::size_t const count = made.set_aside(limits.initial)) made.grow(count, nullptr);
-        } catch (...) {
-            made.close();
-            throw;
-        }
-        return made;
+    // With the initial items. `step` 0: no others. `most` 0: no limit. Throws std::bad_alloc, and what Item's constructor throws.
+    [[nodiscard]] static item_stock& create(std::size_t initial, std::size_t step, std::size_t most,
+                                            recycle_method_e method, recycle_function&& function) {
+        std::size_t const limit = most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE ? most : k_unlimited;
+        recycle_limits const limits{.bound = step != 0 ? limit : initial,
+                                    .growth = step,
+                                    .initial = initial,
+                                    .grows_early = true,
+                                    .object_bytes = sizeof(Item),
+                                    .node_at = sizeof(item) - sizeof(handle_count),  // the last member
+                                    .idle_count = handle_count::k_idle};
+        return make<item_stock, sharing::shared>({.name = "memorypool"}, limits, initial, method,
+                                                 std::move(function));
     }
 
     // The pool's handle is destroyed.
     void close() noexcept {
         m_is_closed = true;
-        clear();
-        static_cast<void>(take_idle(in_use::close));  // no item is left
-        core().close();
-        if (abandon()) own_core::destroy(*this, core());
+        recycle_list::close();
     }
 
     // A free item with one handle, which the caller owns. Null when there is none and no step may be made, or when a constructor of an
@@ -108,12 +242,6 @@ public:
         m_method == RECYCLE_METHOD_NONE ? put_back(it) : recycle(it);
     }
 
-    // Gives up all items: destroys the free ones; those in use are destroyed when they are returned.
-    void clear() noexcept {
-        m_is_short_of_memory = false;
-        destroy_all(take_idle(in_use::disown));
-    }
-
     // Must not run while other threads drop handles.
     void set_method(recycle_method_e method, recycle_function&& function) noexcept {
         m_method = method;
@@ -127,16 +255,12 @@ public:
             check_idle(it, it.m_boost_intrusive_pool_refcount.generation == list.generation());
         });
     }
-    // No item is free, and no step may be made, or there was no memory for the last one.
-    [[nodiscard]] bool is_exhausted() noexcept {
-        return is_used_up() || (m_is_short_of_memory && count().idle == 0);
-    }
 
 private:
-    friend own_core;
+    friend recycle_list;
 
-    item_stock(pooled::detail::pool_core& core, pooled::detail::recycle_limits const& limits,
-               recycle_method_e method, recycle_function&& function) noexcept
+    item_stock(pooled::detail::pool_core& core, recycle_limits const& limits, recycle_method_e method,
+               recycle_function&& function) noexcept
         : recycle_list(core, limits), m_method(method), m_function(std::move(function)) {}
     ~item_stock() = default;
 
@@ -164,49 +288,28 @@ private:
         }
     }
 
+    // Waits while another thread makes a step, however long that takes.
+    struct no_deadline {
+        [[nodiscard]] static std::int64_t remaining() noexcept {
+            return (std::numeric_limits<std::int64_t>::max)();
+        }
+        [[nodiscard]] static int watch(pooled::detail::waiter&) noexcept { return 0; }
+    };
     POOLED_NOINLINE void* take_slow() {
-        for (;;) {
-            auto const g = recycle_list::take();
-            if (g.to_build == 0) return g.object;
-            grow(g.to_build, g.object);
-            if (g.object != nullptr) return g.object;
-        }
-    }
-    // By the one thread that builds, which has `found` or null. Throws what a step throws, but for std::bad_alloc if there is `found`;
-    // that is put back otherwise.
-    void grow(std::size_t count, void* found) {
-        recycle_stack built;
-        try {
-            // Beyond what the system has, it would grant block after block, and end the process when that touches them.
-            if (!core().may_give(pooled::detail::saturating_multiply(count, sizeof(Item))))
-                throw std::bad_alloc();
-            while (built.size() != count)
-                built.push(construct().m_boost_intrusive_pool_refcount);
-        } catch (std::bad_alloc const&) {
-            m_is_short_of_memory = true;
-            undo(std::move(built), count);
-            if (found == nullptr) throw;
-            return;
-        } catch (...) {
-            if (found != nullptr) put_back(*static_cast<item*>(found));
-            undo(std::move(built), count);
-            throw;
-        }
-        m_is_short_of_memory = false;
-        add(std::move(built), 0);
-    }
-    void undo(recycle_stack&& built, std::size_t count) noexcept {
-        destroy_all(std::move(built));
-        add({}, count);
+        found const result = wait(no_deadline());
+        if (result.how == outcome::is_out_of_memory) throw std::bad_alloc();
+        return result.object;
     }
 
-    [[nodiscard]] item& construct() {
-        Item* const memory = memory_of_items().allocate(1);
-        try {
-            return construct_at(memory);
-        } catch (...) {
-            memory_of_items().deallocate(memory, 1);
-            throw;
+    void build_objects(pooled::detail::recycle_stack& built, std::size_t count) override {
+        while (built.size() != count) {
+            Item* const memory = memory_of_items().allocate(1);
+            try {
+                built.push(construct_at(memory).m_boost_intrusive_pool_refcount);
+            } catch (...) {
+                memory_of_items().deallocate(memory, 1);
+                throw;
+            }
         }
     }
     // Default-initialises: writes nothing but what Item's constructor writes.
@@ -215,29 +318,17 @@ private:
         it.m_boost_intrusive_pool_owner = this;
         return it;
     }
-    static void destroy(item& it) noexcept {
-        Item* const whole = downcast(it);
+    void destroy_one(void* p) noexcept override {
+        Item* const whole = downcast(*static_cast<item*>(p));
         whole->Item::~Item();  // not a virtual call: it may be empty
         memory_of_items().deallocate(whole, 1);
     }
-    void destroy_all(recycle_stack&& items) noexcept {
-        while (void* const p = object_of(items.pop()))
-            destroy(*static_cast<item*>(p));
-    }
+    void end() noexcept override { destroy<sharing::shared>(*this); }
 
     // Requires an item without a handle. Afterwards the pool may be gone.
     POOLED_ALWAYS_INLINE void put_back(item& it) noexcept {
         if (!this->template push<sharing::shared>(&it, it.m_boost_intrusive_pool_refcount)) [[unlikely]]
-            put_slow(it);
-    }
-    // Not inlined, so that the frequent path needs no stack frame.
-    POOLED_NOINLINE void put_slow(item& it) noexcept {
-        if (put(&it)) return;
-        destroy(it);
-        forget(handle_count::k_no_object);
-    }
-    void forget(std::uint32_t generation) noexcept {
-        if (lose(generation)) own_core::destroy(*this, core());
+            put(&it);
     }
 
     // Calls the user's hook. If it keeps a handle, the item stays in use; if it throws, the item's state is unknown, and another is
@@ -264,13 +355,12 @@ private:
             put_back(again);
         } catch (...) {
             memory_of_items().deallocate(where, 1);
-            forget(generation);
+            remove(generation);
         }
     }
 
     using memory_of_items = pooled::allocator<Item>;
 
-    observed<bool> m_is_short_of_memory;  // the last step failed because memory ran out
     observed<recycle_method_e> m_method;
     observed<bool> m_is_closed;
     recycle_function m_function;
@@ -365,7 +455,7 @@ public:
     // Destroys the free items; those in use live on until dropped and are not counted any more. The capacity is 0 then; with
     // the next allocate() the pool grows by a step, a bounded one to its initial size.
     void clear() {
-        if (m_stock != nullptr) m_stock->clear();
+        if (m_stock != nullptr) m_stock->discard(stock::in_use::outdate);
     }
 
     // Reports (POOLED_FAIL) counts that make no sense, and a damaged item that would be given next. O(1).
@@ -385,7 +475,7 @@ public:
         return is_limited() ? m_stock->bound() : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     // No item is free and the pool may not grow, or there was no memory when it tried last.
-    [[nodiscard]] bool is_memory_exhausted() const { return m_stock && m_stock->is_exhausted(); }
+    [[nodiscard]] bool is_memory_exhausted() const { return m_stock && m_stock->is_used_up(); }
 
     // Exact while no other thread takes or drops items; capacity = unused + in use.
     [[nodiscard]] std::size_t capacity() const noexcept { return counts().capacity; }
@@ -410,7 +500,7 @@ private:
         if (most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE && initial > most)
             throw std::invalid_argument("memorypool: init_size is larger than max_size");
         require_function(method, function);
-        stock& fresh = stock::create(detail::limits_of(initial, step, most), method, std::move(function));
+        stock& fresh = stock::create(initial, step, most, method, std::move(function));
         close();
         m_stock = &fresh;
     }

@@ -71,75 +71,6 @@ public:
     }
 };
 
-// The idle objects, and how one is made and recycled. ValuePtr: what owns one. Calls no function of the user and destroys no object while
-// it holds the lock, so allocate functions, recycle functions and destructors may use the pool. Any thread may call any member, unless
-// the user's locking policy does not lock. In a std::vector on the heap, since leak checkers do not search mapped pages.
-template <class ValuePtr, class LockingPolicy>
-class stock {
-public:
-    using allocate_function = std::function<ValuePtr()>;
-    using recycle_function = detail::recycle_function<ValuePtr>;
-
-    stock(allocate_function allocate, recycle_function recycle)
-        : m_allocate(std::move(allocate)), m_recycle(std::move(recycle)) {}
-
-    // As many fresh objects as `other` has idle ones now. Throws what the allocate function throws.
-    stock(stock const& other) : m_allocate(other.m_allocate), m_recycle(other.m_recycle) {
-        std::size_t const count = other.idle();
-        m_idle.reserve(count);
-        for (std::size_t i = 0; i < count; ++i)
-            if (ValuePtr value = m_allocate()) m_idle.push_back(std::move(value));
-    }
-    stock& operator=(stock const&) = delete;
-
-    // The object that was recycled last, or a fresh one. Passes on what the allocate function throws or returns, null
-    // included; the pool is then as before. std::bad_function_call when there is no allocate function.
-    [[nodiscard]] ValuePtr take() {
-        {
-            [[maybe_unused]] lock_type lock(m_mutex);
-            if (!m_idle.empty()) {
-                ValuePtr value = std::move(m_idle.back());
-                m_idle.pop_back();
-                return value;
-            }
-        }
-        return m_allocate();
-    }
-
-    // An object that cannot be recycled is destroyed: the recycle function threw or kept it, or there is no memory for
-    // the list. This runs in destructors, where nothing may be thrown.
-    void put(ValuePtr value) noexcept {
-        try {
-            if (m_recycle) m_recycle(value);
-            if (value == nullptr) return;
-            [[maybe_unused]] lock_type lock(m_mutex);
-            m_idle.push_back(std::move(value));
-        } catch (...) {
-            value = nullptr;
-        }
-    }
-
-    [[nodiscard]] std::size_t idle() const {
-        [[maybe_unused]] lock_type lock(m_mutex);
-        return m_idle.size();
-    }
-
-    void clear() {
-        std::vector<ValuePtr> last;
-        [[maybe_unused]] lock_type lock(m_mutex);
-        last.swap(m_idle);
-    }
-
-private:
-    using mutex_type = typename locking<LockingPolicy>::mutex_type;
-    using lock_type = typename locking<LockingPolicy>::lock_type;
-
-    allocate_function const m_allocate;
-    recycle_function const m_recycle;
-    mutable mutex_type m_mutex;
-    std::vector<ValuePtr> m_idle;
-};
-
 // From here on shared_from_this() shares `owner`. An object joins an owner only while it has none, and a recycled one has two in turn:
 // the pool's pointer while it is idle, and while it is in use the handle, whose deleter recycles. Requires an object that nobody else
 // is using.
@@ -149,49 +80,107 @@ void let_share(std::shared_ptr<T> const& owner) noexcept {
         pooled::detail::owner_in(*owner) = std::const_pointer_cast<std::remove_cv_t<T>>(owner);
 }
 
-// Owns a stock: a copy has its own. Both pools are this and an allocate().
+// Both pools are this and an allocate(). A copy has idle objects of its own. ValuePtr: what owns one.
 template <class ValuePtr, class LockingPolicy>
 class pool_base {
-protected:
-    using stock_type = stock<ValuePtr, LockingPolicy>;
-
 public:
     using value_ptr = ValuePtr;
-    using allocate_function = typename stock_type::allocate_function;
-    using recycle_function = typename stock_type::recycle_function;
+    using allocate_function = std::function<ValuePtr()>;
+    using recycle_function = detail::recycle_function<ValuePtr>;
     using mutex_type = typename LockingPolicy::mutex_type;
     using lock_type = typename LockingPolicy::lock_type;
+
+    // `allocate` makes an object when none is idle; `recycle`, unless empty, is called with each object that is released,
+    // and may keep or replace it. Both are called without a lock, on the thread that allocates or releases.
+    pool_base(allocate_function allocate, recycle_function recycle = {})
+        : m_stock(std::make_shared<stock>(std::move(allocate), std::move(recycle))) {}
 
     // The number of idle objects.
     std::size_t unused_resources() const { return contents().idle(); }
 
     // Destroys the idle objects.
-    void free_unused() { contents().clear(); }
+    void free_unused() {
+        std::vector<ValuePtr> last;
+        stock& all = contents();
+        [[maybe_unused]] typename stock::lock_type lock(all.m_mutex);
+        last.swap(all.m_idle);
+    }
 
 protected:
-    pool_base(allocate_function allocate, recycle_function recycle)
-        : m_stock(std::make_shared<stock_type>(std::move(allocate), std::move(recycle))) {}
-
-    pool_base(pool_base const& other) : m_stock(std::make_shared<stock_type>(other.contents())) {}
+    pool_base(pool_base const& other) : m_stock(std::make_shared<stock>(other.contents())) {}
     pool_base(pool_base&&) noexcept = default;
     pool_base& operator=(pool_base const& other) {
-        m_stock = std::make_shared<stock_type>(other.contents());
+        m_stock = std::make_shared<stock>(other.contents());
         return *this;
     }
     pool_base& operator=(pool_base&&) noexcept = default;
     ~pool_base() = default;
 
-    [[nodiscard]] stock_type& contents() const {
+    // The idle objects, and how one is made and recycled. Calls no function of the user and destroys no object while it holds the lock,
+    // so allocate functions, recycle functions and destructors may use the pool. In a std::vector on the heap, since leak checkers do
+    // not search mapped pages.
+    struct stock {
+        using mutex_type = typename locking<LockingPolicy>::mutex_type;
+        using lock_type = typename locking<LockingPolicy>::lock_type;
+
+        stock(allocate_function allocate, recycle_function recycle)
+            : m_allocate(std::move(allocate)), m_recycle(std::move(recycle)) {}
+        // As many fresh objects as `other` has idle ones now. Throws what the allocate function throws.
+        stock(stock const& other) : m_allocate(other.m_allocate), m_recycle(other.m_recycle) {
+            std::size_t const count = other.idle();
+            m_idle.reserve(count);
+            for (std::size_t i = 0; i < count; ++i)
+                if (ValuePtr value = m_allocate()) m_idle.push_back(std::move(value));
+        }
+
+        [[nodiscard]] std::size_t idle() const {
+            [[maybe_unused]] lock_type lock(m_mutex);
+            return m_idle.size();
+        }
+        // An object that cannot be recycled is destroyed: the recycle function threw or kept it, or there is no memory for
+        // the list. This runs in destructors, where nothing may be thrown.
+        void put(ValuePtr value) noexcept {
+            try {
+                if (m_recycle) m_recycle(value);
+                if (value == nullptr) return;
+                [[maybe_unused]] lock_type lock(m_mutex);
+                m_idle.push_back(std::move(value));
+            } catch (...) {
+                value = nullptr;
+            }
+        }
+
+        allocate_function const m_allocate;
+        recycle_function const m_recycle;
+        mutable mutex_type m_mutex;
+        std::vector<ValuePtr> m_idle;
+    };
+
+    // The object that was recycled last, or a fresh one. Passes on what the allocate function throws or returns, null
+    // included; the pool is then as before. std::bad_function_call when there is no allocate function.
+    [[nodiscard]] ValuePtr take() const {
+        stock& all = contents();
+        {
+            [[maybe_unused]] typename stock::lock_type lock(all.m_mutex);
+            if (!all.m_idle.empty()) {
+                ValuePtr value = std::move(all.m_idle.back());
+                all.m_idle.pop_back();
+                return value;
+            }
+        }
+        return all.m_allocate();
+    }
+    // For deleters: does not keep the pool alive.
+    [[nodiscard]] std::weak_ptr<stock> observe() const noexcept { return m_stock; }
+
+private:
+    [[nodiscard]] stock& contents() const {
         POOLED_CHECK(m_stock != nullptr,
                      "recycle: a pool was used after it was moved from; assign another pool to it first");
         return *m_stock;
     }
 
-    // For deleters: does not keep the pool alive.
-    [[nodiscard]] std::weak_ptr<stock_type> observe() const noexcept { return m_stock; }
-
-private:
-    std::shared_ptr<stock_type> m_stock;
+    std::shared_ptr<stock> m_stock;
 };
 
 }  // namespace detail
@@ -204,46 +193,35 @@ class shared_pool : public detail::pool_base<std::shared_ptr<Value>, LockingPoli
 public:
     using value_type = Value;
     using value_ptr = typename base::value_ptr;
-    using allocate_function = typename base::allocate_function;
-    using recycle_function = typename base::recycle_function;
 
+    using base::base;
     shared_pool()
         requires std::is_default_constructible_v<Value>
-        : shared_pool([] { return std::make_shared<Value>(); }) {}
-
-    // `allocate` makes an object when none is idle; `recycle`, unless empty, is called with each object that is released,
-    // and may keep or replace it. Both are called without a lock, on the thread that allocates or releases.
-    shared_pool(allocate_function allocate, recycle_function recycle = {})
-        : base(std::move(allocate), std::move(recycle)) {}
+        : base([] { return std::make_shared<Value>(); }) {}
 
     // Empty when the allocate function returned null. Throws what that throws; the pool is then as before.
     value_ptr allocate() {
-        value_ptr value = this->contents().take();
+        value_ptr value = this->take();
         if (value == nullptr) return value;
         Value* const object = value.get();
-        value_ptr handle(object, deleter(this->observe(), std::move(value)), pooled::allocator<std::byte>());
+        value_ptr handle(object, deleter{this->observe(), std::move(value)}, pooled::allocator<std::byte>());
         detail::let_share(handle);
         return handle;
     }
 
 private:
     // Releases what it holds when it is called; weak pointers delay its destruction.
-    class deleter {
-    public:
-        deleter(std::weak_ptr<typename base::stock_type> pool, value_ptr value) noexcept
-            : m_pool(std::move(pool)), m_value(std::move(value)) {}
+    struct deleter {
+        std::weak_ptr<typename base::stock> pool;
+        value_ptr value;
 
         void operator()(Value*) noexcept {
-            detail::let_share(m_value);
-            if (auto const stock = std::exchange(m_pool, {}).lock())
-                stock->put(std::move(m_value));
+            detail::let_share(value);
+            if (auto const stock = std::exchange(pool, {}).lock())
+                stock->put(std::move(value));
             else
-                m_value.reset();
+                value.reset();
         }
-
-    private:
-        std::weak_ptr<typename base::stock_type> m_pool;
-        value_ptr m_value;
     };
 };
 
@@ -252,44 +230,28 @@ private:
 template <class Value, class LockingPolicy = no_locking_policy>
 class unique_pool : public detail::pool_base<std::unique_ptr<Value>, LockingPolicy> {
     using base = detail::pool_base<std::unique_ptr<Value>, LockingPolicy>;
-    class deleter;
+    // Without a pool it deletes.
+    struct deleter {
+        std::weak_ptr<typename base::stock> pool{};
+
+        void operator()(Value* object) const noexcept {
+            typename base::value_ptr value(object);
+            if (auto const stock = pool.lock()) stock->put(std::move(value));
+        }
+    };
 
 public:
     using value_type = Value;
     using value_ptr = typename base::value_ptr;
-    using allocate_function = typename base::allocate_function;
-    using recycle_function = typename base::recycle_function;
     using pool_ptr = std::unique_ptr<Value, deleter>;
 
+    using base::base;
     unique_pool()
         requires std::is_default_constructible_v<Value>
-        : unique_pool([] { return std::make_unique<Value>(); }) {}
-
-    // As shared_pool's.
-    unique_pool(allocate_function allocate, recycle_function recycle = {})
-        : base(std::move(allocate), std::move(recycle)) {}
+        : base([] { return std::make_unique<Value>(); }) {}
 
     // Empty when the allocate function returned null. Throws what that throws; the pool is then as before.
-    pool_ptr allocate() {
-        value_ptr value = this->contents().take();
-        return pool_ptr(value.release(), deleter(this->observe()));
-    }
-
-private:
-    // Without a pool it deletes.
-    class deleter {
-    public:
-        deleter() noexcept = default;
-        explicit deleter(std::weak_ptr<typename base::stock_type> pool) noexcept : m_pool(std::move(pool)) {}
-
-        void operator()(Value* object) const noexcept {
-            value_ptr value(object);
-            if (auto const stock = m_pool.lock()) stock->put(std::move(value));
-        }
-
-    private:
-        std::weak_ptr<typename base::stock_type> m_pool;
-    };
+    pool_ptr allocate() { return pool_ptr(this->take().release(), deleter{this->observe()}); }
 };
 
 }  // namespace recycle::inline POOLED_ABI_NAMESPACE

@@ -12,7 +12,6 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/make.hpp"
-#include "pooled/detail/recycler.hpp"
 #include "pooled/detail/slot.hpp"
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/impl/instrument/tracked.hpp"

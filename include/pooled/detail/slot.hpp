@@ -19,7 +19,7 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/recycle_node.hpp"
+#include "pooled/detail/recycle_list.hpp"
 #include "pooled/detail/size_class.hpp"
 
 #include <cstddef>
@@ -29,8 +29,6 @@
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
-
-class recycle_list;
 
 // A control block with a deleter and an allocator: two words of counts and dispatch in libstdc++, three in libc++; the
 // object's address; the allocator. Other libraries get an extra word. The code that places one there checks that it fits. Where

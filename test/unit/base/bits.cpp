@@ -5,7 +5,7 @@
 #include "pooled/detail/bits.hpp"
 
 #include "pooled/detail/algorithm.hpp"
-#include "pooled/detail/callable.hpp"
+#include "pooled/lifecycle.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,6 @@
 
 #include "pooled/detail/recycle_list.hpp"
 
-#include "pooled/detail/own_core.hpp"
-#include "pooled/impl/object/deadline.hpp"
 #include "pooled/impl/object/recycle_operations.hpp"
 #include "pooled/pool.hpp"
 
@@ -17,12 +15,11 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <latch>
 #include <limits>
-#include <new>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -31,9 +28,14 @@
 namespace {
 
 using pooled::detail::recycle_node;
-using pooled::detail::recycle_stack;
 using pooled::detail::sharing;
-using own_core = pooled::detail::own_core<sharing::shared>;
+
+constexpr std::int64_t k_minute = 60'000'000'000;
+struct lasting {
+    std::int64_t time = k_minute;
+    static int watch(pooled::detail::waiter&) noexcept { return 0; }
+    [[nodiscard]] std::int64_t remaining() const noexcept { return time; }
+};
 
 // A list that grows early, of things without content, as memorypool's.
 class owner final : public pooled::detail::recycle_list {
@@ -45,41 +47,37 @@ public:
 
     recycle_node* take() {
         void* p = pop<sharing::shared, true>();
-        while (p == nullptr) {
-            auto const g = recycle_list::take();
-            p = g.object;
-            if (g.to_build == 0) break;
-            build(g.to_build, p);
-        }
-        return static_cast<recycle_node*>(p);
+        return static_cast<recycle_node*>(p != nullptr ? p : wait(lasting()).object);
     }
-    bool give(recycle_node* n) { return push<sharing::shared>(n, *n) || put(n); }
-    void build(std::size_t count, void* found) {
-        during();
-        if (is_failing) {
-            if (found != nullptr) static_cast<void>(give(static_cast<recycle_node*>(found)));
-            add({}, count);
-            throw std::runtime_error("a constructor");
-        }
-        recycle_stack built;
-        for (std::size_t i = 0; i < count; ++i)
-            built.push(all[made + i]);
-        made += count;
-        add(std::move(built), 0);
+    void give(recycle_node* n) {
+        if (!push<sharing::shared>(n, *n)) put(n);
     }
     std::size_t take_all() {
-        std::size_t const count = take_idle(in_use::disown).size();
+        std::size_t const count = discard(in_use::outdate);
         made = 0;
         return count;
+    }
+    void forget_all() {
+        discard(in_use::close);
+        core().close();
+        end();
     }
     [[nodiscard]] std::size_t capacity() { return count().capacity; }
     [[nodiscard]] std::size_t idle() { return count().idle; }
 
 private:
-    friend own_core;
+    friend pooled::detail::recycle_list;
     owner(pooled::detail::pool_core& c, pooled::detail::recycle_limits const& limits) noexcept
         : recycle_list(c, limits) {}
     ~owner() = default;
+    void build_objects(pooled::detail::recycle_stack& built, std::size_t count) override {
+        during();
+        if (is_failing) throw std::runtime_error("a constructor");
+        while (built.size() != count)
+            built.push(all[made++]);
+    }
+    void destroy_one(void*) noexcept override {}
+    void end() noexcept override { destroy<sharing::shared>(*this); }
 };
 
 class recycle_list : public testing::Test {
@@ -88,18 +86,14 @@ protected:
                 bool grows_early = true) {
         pooled::detail::recycle_limits const limits{
             .bound = bound, .growth = step, .initial = step, .grows_early = grows_early};
-        m_owner = &own_core::make<owner>({.name = "test"}, limits);
-        m_owner->build(m_owner->set_aside(step), nullptr);
+        m_owner = &owner::make<owner, sharing::shared>({.name = "test"}, limits, step);
         return *m_owner;
     }
     ~recycle_list() override { end(); }
     void end() {
         if (m_owner == nullptr) return;
         EXPECT_TRUE(m_owner->is_valid());
-        static_cast<void>(m_owner->take_all());
-        static_cast<void>(m_owner->take_idle(owner::in_use::close));
-        m_owner->core().close();
-        own_core::destroy(*m_owner, m_owner->core());
+        m_owner->forget_all();
         m_owner = nullptr;
     }
     auto& lock() { return m_owner->core().caches(); }
@@ -155,10 +149,10 @@ TEST_F(recycle_list, constructor_may_put_and_take_without_a_step_in_a_step) {
     int begun = 0;
     list.during = [&] {
         if (++begun != 1) return;
-        EXPECT_TRUE(list.give(last));
+        list.give(last);
         EXPECT_EQ(list.take(), last);
         EXPECT_EQ(list.take(), nullptr);
-        EXPECT_TRUE(list.give(last));
+        list.give(last);
     };
     EXPECT_EQ(list.take(), &list.all[5]);
     EXPECT_EQ(begun, 1);
@@ -181,8 +175,8 @@ TEST_F(recycle_list, what_a_second_thread_has_cached_is_taken_before_a_step_is_m
             other_thread const second([&list] {
                 recycle_node* const p = list.take();  // the sixth: a seventh is made
                 recycle_node* const q = list.take();
-                EXPECT_TRUE(list.give(p));
-                EXPECT_TRUE(list.give(q));
+                list.give(p);
+                list.give(q);
             });
             EXPECT_EQ(list.capacity(), 8U);
             EXPECT_EQ(list.idle(), 3U);
@@ -205,9 +199,9 @@ TEST_F(recycle_list, what_a_second_thread_stole_is_taken_before_a_step_is_made) 
     for (recycle_node*& p : taken)
         p = list.take();
     for (std::size_t i = 0; i < 10; ++i)
-        EXPECT_TRUE(list.give(taken[i]));
+        list.give(taken[i]);
     other_thread const second([&list] { EXPECT_NE(list.take(), nullptr); });
-    EXPECT_TRUE(list.give(taken[10]));
+    list.give(taken[10]);
     EXPECT_EQ(list.idle(), 11U);
     for (int i = 0; i < 10; ++i)
         EXPECT_NE(list.take(), nullptr);
@@ -244,13 +238,12 @@ TEST_F(recycle_list, while_its_only_user_waits_what_others_release_is_in_no_cach
             [](pooled::detail::recycle_list const&, void const*) {});  // now this one has a cache
         bool const is_cached = list.push<sharing::shared>(only, *only);
         EXPECT_FALSE(is_cached) << "the waiter does not get it";
-        EXPECT_TRUE(list.put(is_cached ? list.pop<sharing::shared>() : only));
+        list.put(is_cached ? list.pop<sharing::shared>() : only);
     });
-    pooled::detail::grant const g =
-        list.wait(pooled::detail::deadline<std::chrono::minutes>(std::chrono::minutes(1)));
+    void const* const got = list.wait(lasting()).object;
     other.join();
-    EXPECT_EQ(g.object, only);
-    EXPECT_TRUE(list.give(only));
+    EXPECT_EQ(got, only);
+    list.give(only);
 }
 
 TEST_F(recycle_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_have) {

@@ -8,11 +8,11 @@
 
 #if POOLED_HAS_CODE
 #include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/bits.hpp"
 #include "pooled/detail/class_cache.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/gate.hpp"
 #include "pooled/detail/recycle_list.hpp"
-#include "pooled/detail/recycle_node.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
 #include "pooled/impl/object/wait_queue.hpp"
@@ -23,21 +23,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// A critical section.
+// A critical section. What it made available is offered to a waiter at its end.
 class recycle_list::section {
 public:
     POOLED_ALWAYS_INLINE explicit section(recycle_list& list) noexcept : m_list(list) {
         if (thread_cache* const sole = list.m_sole; sole == nullptr || !enter(*sole)) lock();
     }
-    ~section() {
+    POOLED_ALWAYS_INLINE ~section() {
+        waiter* const to_wake =
+            m_list.m_waiters.size() != 0 ? m_list.m_waiters.offer(m_list.available()) : nullptr;
         if (m_gate != nullptr)
             m_gate->leave();
         else
             m_list.m_core.caches().unlock();
+        waiter::wake(to_wake);
     }
     section(section const&) = delete;
     section& operator=(section const&) = delete;
@@ -63,7 +67,15 @@ private:
     detail::gate<>* m_gate = nullptr;
 };
 
-POOLED_CODE void recycle_list::note_recycled() noexcept { m_core.caches().add_recycled(); }
+POOLED_CODE recycle_list::recycle_list(pool_core& core, recycle_limits const& limits) noexcept
+    : m_core(core),
+      m_index(core.slot()),
+      m_limits(limits),
+      m_cache_capacity(static_cast<std::uint32_t>(
+          detail::clamp<std::size_t>(limits.bound / k_cache_share, 2, k_max_cached))) {
+    update_spare();
+    core.caches().add_recycled();
+}
 
 // The calling thread's cache, made if it has none; null when it can have none. One of a foreign core grows in its own copy only.
 POOLED_ALWAYS_INLINE thread_cache* recycle_list::attach() noexcept {
@@ -165,6 +177,7 @@ inline void recycle_list::push_idle(void* p, thread_cache* mine) noexcept {
 }
 
 inline void recycle_list::enter_central_mode() noexcept {
+    if (is_central()) return;
     if (m_sole == nullptr) m_core.caches().stop();
     m_cacheable = k_none;
     m_hits = 0;
@@ -181,17 +194,41 @@ POOLED_ALWAYS_INLINE std::size_t recycle_list::next_growth() const noexcept {
     if (more >= static_cast<double>(left)) return left;
     return detail::smaller(left, detail::larger(m_limits.growth, static_cast<std::size_t>(more)));
 }
+POOLED_ALWAYS_INLINE void recycle_list::update_spare() noexcept {
+    bool const may_grow = m_objects < m_limits.bound && (m_limits.growth != 0 || m_objects == 0);
+    m_spare = m_limits.grows_early && may_grow ? 1 : 0;
+}
+inline void recycle_list::begin_step(std::size_t count) noexcept {
+    m_objects.add(count);
+    if (!m_limits.grows_early || count == 0) return;
+    m_builder = &t_state;
+    m_to_build = count;
+}
 
-// Empty: no object is idle in the list (in central mode: anywhere), none may be built, and no waiter may be overtaken. `must_wait`: for
-// the thread that builds.
-POOLED_ALWAYS_INLINE grant recycle_list::take_locked(thread_cache* mine, bool& must_wait) noexcept {
+// How many threads that wait may look for an object. The first that builds some builds as many as the list allows. At the end of a step,
+// all that waited for it look again.
+POOLED_ALWAYS_INLINE std::size_t recycle_list::available() const noexcept {
+    if (m_limits.grows_early) return m_builder != nullptr ? m_idle.size() : k_size_max;
+    return m_idle.size() + m_fresh.size() + (m_objects < m_limits.bound ? 1 : 0);
+}
+// For a release, or for another thread's step, but not in a constructor, nor in a fork, which that thread waits for.
+inline bool recycle_list::may_wait() const noexcept {
+    if (!m_limits.grows_early) return !m_core.is_local();
+    return m_builder != nullptr && m_builder != &t_state && !fork_gate::is_passed();
+}
+
+// Empty: no object is idle in the list (in central mode: anywhere), none may be built, or what there is was offered to others.
+POOLED_ALWAYS_INLINE recycle_list::grant recycle_list::take_locked(thread_cache* mine,
+                                                                   waiter const* self) noexcept {
+    bool const others_wait = !m_waiters.empty();
+    if (others_wait && !m_limits.grows_early && !m_waiters.admit(self, available())) return {};
     void* p = pop_idle(mine);
     if (p == nullptr && !is_central() && !is_only(mine)) {
         enter_central_mode();
         p = pop_idle(mine);
     }
     if (p != nullptr) {
-        if (is_central() && ++m_hits >= k_central_hits) m_cacheable = m_generation;
+        if (is_central() && ++m_hits >= k_central_hits && !others_wait) m_cacheable = m_generation;
         if (!m_limits.grows_early || m_idle.size() != 0 || held() != 0) return {p};
     } else {
         m_hits = 0;
@@ -201,22 +238,15 @@ POOLED_ALWAYS_INLINE grant recycle_list::take_locked(thread_cache* mine, bool& m
             return {p};
         }
     }
-    if (m_builder != nullptr) {
-        // Not in a constructor, nor in a fork, which the builder waits for.
-        must_wait = p == nullptr && m_builder != &t_state && !fork_gate::is_passed();
-        return {p};
-    }
+    if (m_builder != nullptr) return {p};
     std::size_t const count = next_growth();
-    if (p == nullptr && count == 0) return m_waiters.take_back();
-    if (m_limits.grows_early && count != 0) {
-        m_builder = &t_state;
-        m_to_build = count;
-    }
-    m_objects.add(count);
+    begin_step(count);
     return {p, count};
 }
 
-POOLED_CODE grant recycle_list::take(waiter* self) noexcept {
+// Without a section.
+
+POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) {
     if (m_index == k_far_slot) {
         far_pass const pass(m_core.id());
         if (pass)
@@ -224,166 +254,185 @@ POOLED_CODE grant recycle_list::take(waiter* self) noexcept {
     }
     thread_cache* const mine = attach();
     for (;;) {
-        std::uint32_t builds = 0;
+        grant g;
+        bool waits = false;
         {
             section const own(*this);
-            bool must_wait = false;
-            grant const g = take_locked(mine, must_wait);
-            if (!g && !must_wait && self != nullptr && !m_core.is_local()) {
-                if (!is_central()) enter_central_mode();  // the caches are empty: they stay so
-                m_waiters.push(*self);
+            g = take_locked(mine, self);
+            if (self != nullptr) {
+                bool const has_nothing = g.object == nullptr && g.to_build == 0;
+                waits = has_nothing && !gives_up && may_wait();
+                if (waits) enter_central_mode();  // the caches are empty: they stay so
+                waits ? m_waiters.wait(*self) : m_waiters.leave(*self);
             }
             choose_sole(mine);
-            if (!must_wait) return g;
-            m_is_awaited = true;
-            builds = m_builds.load(std::memory_order_relaxed);
         }
-        m_builds.wait(builds, std::memory_order_relaxed);
+        if (waits) return {nullptr, outcome::must_wait};
+        if (g.to_build == 0)
+            return {g.object, g.object != nullptr ? outcome::is_served : outcome::is_used_up};
+        recycle_stack built = build(g.to_build, m_limits.grows_early, g.object);
+        std::size_t const missing = g.to_build - built.size();
+        void* const first = add(built, missing, !m_limits.grows_early);
+        if (void* const p = g.object != nullptr ? g.object : first) return {p};
+        if (missing != 0) return {nullptr, outcome::is_out_of_memory};
     }
 }
 
-POOLED_CODE bool recycle_list::settle(waiter& w, bool gives_up) noexcept {
-    section const own(*this);
-    return m_waiters.settle(w, gives_up);
-}
-
-POOLED_CODE bool recycle_list::put(void* p) noexcept {
+POOLED_CODE void recycle_list::put(void* p) noexcept {
     recycle_node const& n = node_of(p);
     if (m_index == k_far_slot) {
         far_pass const pass(m_core.id());
-        if (pass && push_to(t_state.find(m_core.id()), p, n)) return true;
+        if (pass && push_to(t_state.find(m_core.id()), p, n)) return;
     }
     thread_cache* const mine = attach();
-    waiter* to_wake = nullptr;
+    std::uint32_t const generation = n.generation;
     {
         section const own(*this);
-        if (n.generation != m_generation) return false;
-        if (!m_waiters.grant_first({p}, to_wake)) {
+        if (generation == m_generation) {
             push_idle(p, mine);
-            choose_sole(mine);
+            return choose_sole(mine);
         }
     }
-    waiter::wake(to_wake);
-    return true;
+    destroy_one(p);
+    remove(generation);
 }
 
-POOLED_CODE std::size_t recycle_list::set_aside(std::size_t count) noexcept {
-    section const own(*this);
-    if (count <= m_objects) return 0;
-    std::size_t const more = count - m_objects;
-    m_objects = count;
-    if (m_limits.grows_early) {
-        m_builder = &t_state;
-        m_to_build = more;
-    }
-    return more;
-}
-
-POOLED_CODE void recycle_list::add_used(void* p, counted before) noexcept {
-    section const own(*this);
-    node_of(p).set(m_limits.idle_count, m_generation);
-    m_built.add(1);
-    if (before == counted::as_built) add_outside();
-}
-
-POOLED_CODE void recycle_list::add(recycle_stack&& built, std::size_t missing) noexcept {
-    bool is_awaited = false;
-    for (bool is_done = false; !is_done;) {
-        waiter* to_wake = nullptr;
-        {
-            section const own(*this);
-            is_done = !grant_first_of(built, missing, to_wake);
-            if (is_done) {
-                m_built.add(built.size());
-                if (built.size() != 0) m_steps.add(1);
-                m_objects.subtract(missing);
-                recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
-                while (recycle_node* const n = built.pop())
-                    to.push(*n);
-                m_builder = nullptr;
-                is_awaited = std::exchange(m_is_awaited, false);
-                update_spare();
-                if (is_awaited)
-                    m_builds.store(m_builds.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-            }
-        }
-        waiter::wake(to_wake);
-    }
-    if (is_awaited) m_builds.notify_all();
-}
-
-// False when no thread waits, or nothing is left.
-inline bool recycle_list::grant_first_of(recycle_stack& built, std::size_t& missing,
-                                         waiter*& to_wake) noexcept {
-    if (m_waiters.empty()) return false;
-    if (void* const p = taken(built.pop())) {
-        add_outside();
-        m_built.add(1);
-        return m_waiters.grant_first({p}, to_wake);
-    }
-    if (missing == 0) return false;
-    --missing;  // it counts the waiter's object
-    return m_waiters.grant_first({nullptr, 1}, to_wake);
-}
-
-POOLED_CODE bool recycle_list::remove(counted how) noexcept {
-    waiter* to_wake = nullptr;
+POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
     bool is_last = false;
     {
         section const own(*this);
-        if (how == counted::as_used) m_outside.subtract(1);
-        if (!m_waiters.grant_first({nullptr, 1}, to_wake)) m_objects.subtract(1);  // it counts the waiter's
-        is_last = is_finished();
+        if (generation == k_none || (m_limits.grows_early && generation != m_generation)) {
+            --m_others;
+        } else {
+            m_outside.subtract(1);
+            m_objects.subtract(1);
+            update_spare();
+        }
+        is_last = m_objects + m_others == 0;
     }
-    waiter::wake(to_wake);
-    return is_last;
+    if (is_last) end();
 }
 
-POOLED_CODE bool recycle_list::lose(std::uint32_t of_generation) noexcept {
+POOLED_CODE void recycle_list::renew(void* p) noexcept {
     section const own(*this);
-    if (of_generation == m_generation) {
-        m_outside.subtract(1);
-        m_objects.subtract(1);
-        update_spare();
-    } else {
-        --m_orphans;
+    node_of(p).set(m_limits.idle_count, m_generation);
+    m_built.add(1);
+}
+
+// `count` objects, which the list counts already. When memory has run out: none, or those that were built until then, unless it needs
+// all. After an exception none, and the object that the caller had is idle again.
+inline recycle_stack recycle_list::build(std::size_t count, bool all, void* own) {
+    recycle_stack built;
+    auto const undo = [&]() noexcept {
+        destroy_all(built);
+        static_cast<void>(add(built, count, false));
+        if (own != nullptr) put(own);
+    };
+    POOLED_TRY {
+        // What the operating system does not have is refused now, the first growth included: to build until memory ends takes minutes,
+        // or ends the process.
+        std::size_t const most = m_limits.grows_early ? count : detail::larger(count, growth());
+        bool const has_memory =
+            !all || most <= 1 || m_core.may_give(saturating_multiply(most, m_limits.object_bytes));
+        if (has_memory) build_objects(built, count);
     }
-    return is_finished();
-}
-
-inline void recycle_list::next_generation() noexcept {
-    std::uint32_t const next = m_generation + recycle_node::k_step;
-    m_generation = next != recycle_node::k_no_object ? next : k_generation;
-}
-
-POOLED_CODE recycle_stack recycle_list::take_idle(in_use what) noexcept {
-    scoped_lock const lock(m_core.caches());
-    m_core.caches().stop();
-    m_sole = nullptr;
-    bool const was_central = is_central();
-    if (what != in_use::keep) next_generation();
-    m_cacheable = was_central || what == in_use::close ? k_none : std::uint32_t{m_generation};
-    collect_all();
-    recycle_stack all(std::move(m_idle));
-    while (recycle_node* const n = m_fresh.pop())
-        all.push(*n);
-    if (what == in_use::disown) {
-        m_orphans += m_outside;
-        m_outside = 0;
-        m_objects = m_builder != nullptr ? m_to_build : 0;
-        m_steps = 0;
-        update_spare();
+    POOLED_CATCH(std::bad_alloc const&) {
+        if (!m_limits.grows_early) {
+            undo();
+            POOLED_RETHROW;
+        }
     }
-    if (what == in_use::close)
-        m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
-    m_core.caches().resume();
-    return all;
+    POOLED_CATCH(...) {
+        undo();
+        POOLED_RETHROW;
+    }
+    m_is_short = built.size() != count;
+    if (m_is_short && all) destroy_all(built);
+    return built;
 }
 
-POOLED_CODE bool recycle_list::abandon() noexcept {
-    section const own(*this);
-    m_is_abandoned = true;
-    return is_finished();
+// The end of a growth: so many were built, and `missing` are not. The caller may take one.
+POOLED_CODE void* recycle_list::add(recycle_stack& built, std::size_t missing, bool takes_one) noexcept {
+    void* p = nullptr;
+    bool is_due = false;
+    {
+        section const own(*this);
+        m_built.add(built.size());
+        if (built.size() != 0) m_steps.add(1);
+        m_objects.subtract(missing);
+        if (takes_one) p = taken(built.pop());
+        if (p != nullptr) add_outside();
+        recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
+        while (recycle_node* const n = built.pop())
+            to.push(*n);
+        m_builder = nullptr;
+        update_spare();
+        is_due = m_waiters.size() != 0 && m_waiters.is_due(available());
+    }
+    while (is_due) {  // a section offers one object
+        section const own(*this);
+        is_due = m_waiters.is_due(available());
+    }
+    return p;
+}
+
+POOLED_CODE void recycle_list::reserve(std::size_t count) {
+    std::size_t more = 0;
+    {
+        section const own(*this);
+        more = count > m_objects ? count - m_objects : 0;
+        begin_step(more);
+    }
+    recycle_stack built = build(more, true, nullptr);
+    std::size_t const missing = more - built.size();
+    static_cast<void>(add(built, missing, false));
+    if (missing != 0) POOLED_THROW(std::bad_alloc());
+}
+
+inline std::size_t recycle_list::destroy_all(recycle_stack& objects) noexcept {
+    std::size_t const count = objects.size();
+    while (void* const p = object_of(objects.pop()))
+        destroy_one(p);
+    return count;
+}
+
+POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
+    recycle_stack all;
+    {
+        scoped_lock const lock(m_core.caches());
+        m_core.caches().stop();
+        m_sole = nullptr;
+        bool const was_central = is_central();
+        if (what != in_use::keep) {
+            std::uint32_t const next = m_generation + recycle_node::k_step;
+            m_generation = next != recycle_node::k_no_object ? next : k_generation;
+        }
+        m_cacheable = was_central || what == in_use::close ? k_none : std::uint32_t{m_generation};
+        collect_all();
+        all = std::exchange(m_idle, recycle_stack());
+        while (recycle_node* const n = m_fresh.pop())
+            all.push(*n);
+        if (m_limits.grows_early && what != in_use::keep) {
+            m_others += m_outside;
+            m_outside = 0;
+            m_objects = m_builder != nullptr ? m_to_build : 0;
+            m_steps = 0;
+            m_is_short = false;
+            update_spare();
+        }
+        if (what == in_use::close)
+            m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
+        m_core.caches().resume();
+    }
+    std::size_t const count = destroy_all(all);
+    if (!m_limits.grows_early) static_cast<void>(add(all, count, false));
+    return count;
+}
+
+POOLED_CODE void recycle_list::close() noexcept {
+    discard(in_use::close);
+    m_core.close();
+    remove(k_none);
 }
 
 // Reads without stopping the owners: an object may be counted in two places at that moment.
@@ -399,7 +448,7 @@ POOLED_CODE object_counts recycle_list::count() noexcept {
 }
 POOLED_CODE bool recycle_list::is_used_up() noexcept {
     scoped_lock const lock(m_core.caches());
-    return m_idle.size() + m_fresh.size() + held() == 0 && next_growth() == 0;
+    return m_idle.size() + m_fresh.size() + held() == 0 && (next_growth() == 0 || m_is_short);
 }
 
 POOLED_CODE void recycle_list::inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept {
@@ -418,11 +467,11 @@ POOLED_CODE bool recycle_list::is_valid() noexcept {
     m_core.caches().stop();
     std::size_t const cached = held();
     std::size_t const kept = m_idle.size() + m_fresh.size();
-    bool const is_waiting_right = is_central() && kept + cached == 0 && m_objects == m_limits.bound;
     bool const valid = m_idle.is_valid() && m_fresh.is_valid() && cached <= m_outside &&
                        m_outside + kept <= m_objects && m_objects <= m_limits.bound &&
                        (m_limits.grows_early || m_outside + m_idle.size() <= m_high_water) &&
-                       (!is_central() || cached == 0) && (m_waiters.empty() || is_waiting_right);
+                       (!is_central() || cached == 0) &&
+                       (m_waiters.empty() || (is_central() && !m_waiters.is_due(available())));
     m_core.caches().resume();
     return valid;
 }

@@ -2,19 +2,19 @@
 #pragma once
 
 // The threads that wait for an object, in order of arrival. A waiter lies on the stack of its thread and sleeps on a word of its
-// own: the thread that releases an object grants it to the first waiter that has none, and wakes that thread alone.
+// own. What becomes available is offered to the first waiter without an offer, and wakes that thread alone, which then takes it.
 //
-//   first ─▶ granted … granted ─▶ waiting … waiting
+//   first ─▶ offered … offered ─▶ waiting … waiting
 //
-// A thread takes microseconds to wake, and milliseconds on a busy machine. Until then, a thread that runs may take the last grant
-// back and use the object: the waiter keeps its place and its wake-up, and the next release grants it an object again. So objects
-// held for a short time change hands without a system call or a context switch. A waiter's grants are taken back for 50 µs at
-// most, and not once it has woken in vain.
+// A thread takes microseconds to wake, and milliseconds on a busy machine. Until then, a thread that runs may withdraw the last offer
+// and use the object: the waiter keeps its place and its wake-up, and gets the next offer. So objects held for a short time change
+// hands without a system call or a context switch. A waiter's offers are withdrawn for 50 µs at most, and not once it has woken in
+// vain.
 //
-//   awake, spins ──▶ sleeping      both ──granted──▶ woken ──no grant any more──▶ awake
+//   awake, spins ──▶ sleeping      both ──offer──▶ woken ──no offer any more──▶ awake
 //   any of them ──stop──▶ stopped
 //
-// A waiter that is woken, stopped or past its deadline learns under the lock whether it has a grant: settle().
+// A waiter that is woken, stopped or past its deadline learns under the lock whether it has an offer: admit().
 
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
@@ -25,14 +25,6 @@
 #include <cstdint>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
-
-// The result of a request: an object, or permission to build some, or nothing.
-struct grant {
-    void* object = nullptr;
-    std::size_t to_build = 0;  // these count under the bound from now on
-
-    [[nodiscard]] explicit operator bool() const noexcept { return object != nullptr || to_build != 0; }
-};
 
 template <class Atomics, unsigned Spins>
 class basic_wait_queue;
@@ -47,21 +39,19 @@ public:
     basic_waiter(basic_waiter const&) = delete;
     basic_waiter& operator=(basic_waiter const&) = delete;
 
-    // Called only by the waiter's own thread, which then calls basic_wait_queue::settle(). Spins, then sleeps, until it is woken.
-    // False: it was stopped, or has waited as long as the deadline policy says.
-    template <class DeadlinePolicy>
-    [[nodiscard]] bool wait(DeadlinePolicy const& deadline) noexcept {
+    // For the waiter's own thread. Spins, then sleeps, until it is woken. False: it was stopped, or has waited as long as the deadline
+    // says: `remaining()` is how many nanoseconds longer to sleep, and while the result of `watch(*this)` exists, it may stop the waiter.
+    template <class Deadline>
+    [[nodiscard]] bool wait(Deadline const& deadline) noexcept {
         [[maybe_unused]] auto const watch = deadline.watch(*this);
-        auto left = deadline.remaining();
-        for (unsigned spins = 0; spins < Spins && state() == k_awake && left.count() > 0; ++spins)
+        std::int64_t left = deadline.remaining();
+        for (unsigned spins = 0; spins < Spins && state() == k_awake && left > 0; ++spins)
             Atomics::relax();
         change(k_awake, k_sleeping);
-        for (; state() == k_sleeping && left.count() > 0; left = deadline.remaining())
-            Atomics::wait_while(m_state, k_sleeping, left.count());
+        for (; state() == k_sleeping && left > 0; left = deadline.remaining())
+            Atomics::wait_while(m_state, k_sleeping, left);
         return state() == k_woken;
     }
-    // Requires that settle() returned true. Empty: the waiter gave up.
-    [[nodiscard]] grant granted() const noexcept { return m_grant; }
 
     // Uses only the address: the waiter may no longer exist. Null: does nothing.
     static void wake(basic_waiter* w) noexcept {
@@ -90,10 +80,11 @@ private:
 
     // Tells only whether to look: everything else is under the queue's lock.
     typename Atomics::template atomic<std::uint32_t> m_state{k_awake};
-    typename Atomics::template plain<grant> m_grant{};
+    bool m_is_queued = false;
+    typename Atomics::template plain<bool> m_is_offered{false};
     basic_waiter* m_next = nullptr;
     basic_waiter* m_previous = nullptr;
-    std::int64_t m_keeps_from = 0;  // the time from which its grants are not taken back; 0: it had none yet
+    std::int64_t m_keeps_from = 0;  // the time from which its offers are not withdrawn; 0: it had none yet
 };
 
 // First in, first out. Requires a lock for everything. O(1).
@@ -102,11 +93,51 @@ class basic_wait_queue {
 public:
     using waiter = basic_waiter<Atomics, Spins>;
 
-    // Those without a grant.
-    [[nodiscard]] bool empty() const noexcept { return m_waiting == nullptr; }
+    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
+    // Those without an offer.
     [[nodiscard]] std::size_t size() const noexcept { return m_size; }
 
-    void push(waiter& w) noexcept {
+    // Whether offer() has somebody to offer one of `available` objects to.
+    [[nodiscard]] bool is_due(std::size_t available) const noexcept {
+        return m_waiting != nullptr && m_offers < available;
+    }
+    // The waiter that the caller must wake, or null. One call makes one offer.
+    [[nodiscard]] waiter* offer(std::size_t available) noexcept {
+        if (!is_due(available)) return nullptr;
+        waiter* const w = m_waiting;
+        w->m_is_offered = true;
+        if (w->m_keeps_from == 0) w->m_keeps_from = Atomics::time() + k_withdrawal_ns;
+        m_waiting = w->m_next;
+        ++m_offers;
+        m_size.subtract(1);
+        // In this order: a waiter goes from awake to sleeping without the lock.
+        bool const is_asleep =
+            !w->change(waiter::k_awake, waiter::k_woken) && w->change(waiter::k_sleeping, waiter::k_woken);
+        return is_asleep ? w : nullptr;
+    }
+
+    // Whether a thread may take one of `available` objects: a waiter that has an offer, or a thread that is not in the queue, if
+    // nobody is without an offer, or in place of the waiter with the last offer.
+    [[nodiscard]] bool admit(waiter const* self, std::size_t available) noexcept {
+        if (self != nullptr && self->m_is_queued) return self->m_is_offered;
+        if (m_waiting == nullptr && m_offers < available) return true;
+        waiter* const last = last_offered();
+        if (last == nullptr || Atomics::time() >= last->m_keeps_from) return false;
+        withdraw(*last);
+        return true;
+    }
+
+    // The waiter got nothing, and is to wait, at the end of the queue, or on in its place. If what it was offered has gone, so has what
+    // others were offered after it.
+    void wait(waiter& w) noexcept {
+        if (w.m_is_queued) {
+            while (w.m_is_offered)
+                withdraw(*last_offered());
+            w.m_keeps_from = 1;
+            w.change(waiter::k_woken, waiter::k_awake);  // unless it was stopped
+            return;
+        }
+        w.m_is_queued = true;
         w.m_next = nullptr;
         w.m_previous = m_last;
         (m_last != nullptr ? m_last->m_next : m_first) = &w;
@@ -114,61 +145,44 @@ public:
         if (m_waiting == nullptr) m_waiting = &w;
         m_size.add(1);
     }
-
-    // Grants `g` to the first waiter that has no grant; false if there is none. The caller must then wake `to_wake`, which stays
-    // null if that thread does not sleep.
-    [[nodiscard]] bool grant_first(grant g, waiter*& to_wake) noexcept {
-        waiter* const w = m_waiting;
-        if (w == nullptr) return false;
-        w->m_grant = g;
-        if (w->m_keeps_from == 0) w->m_keeps_from = Atomics::time() + k_take_back_ns;
-        m_waiting = w->m_next;
-        m_size.subtract(1);
-        // In this order: a waiter goes from awake to sleeping without the lock.
-        if (!w->change(waiter::k_awake, waiter::k_woken) && w->change(waiter::k_sleeping, waiter::k_woken))
-            to_wake = w;
-        return true;
-    }
-
-    // The last grant, if its waiter has not taken it and need not keep it.
-    [[nodiscard]] grant take_back() noexcept {
-        waiter* const w = m_waiting != nullptr ? m_waiting->m_previous : m_last;
-        if (w == nullptr || Atomics::time() >= w->m_keeps_from) return {};
-        grant const g = w->m_grant;
-        w->m_grant = grant{};
-        m_waiting = w;
-        m_size.add(1);
-        return g;
-    }
-
-    // True: the waiter has a grant, or gives up, and is no longer in the queue. False: it is to wait again.
-    [[nodiscard]] bool settle(waiter& w, bool gives_up) noexcept {
-        if (!grant(w.m_grant)) {
-            if (!gives_up) {
-                w.m_keeps_from = 1;
-                w.change(waiter::k_woken, waiter::k_awake);  // unless it was stopped
-                return false;
-            }
+    // It got an object, or gives up.
+    void leave(waiter& w) noexcept {
+        if (!w.m_is_queued) return;
+        w.m_is_queued = false;
+        if (w.m_is_offered) {
+            w.m_is_offered = false;
+            --m_offers;
+        } else {
             if (m_waiting == &w) m_waiting = w.m_next;
             m_size.subtract(1);
         }
         (w.m_previous != nullptr ? w.m_previous->m_next : m_first) = w.m_next;
         (w.m_next != nullptr ? w.m_next->m_previous : m_last) = w.m_previous;
-        return true;
     }
 
     // For a forked child, where none of the waiters exists.
     void clear() noexcept { *this = basic_wait_queue(); }
 
 private:
-    // 32 threads that use 4 objects for no time: 0.45 million acquisitions a second if no grant is taken back, 2.1 with 20 µs, 1.9
+    // 32 threads that use 4 objects for no time: 0.45 million acquisitions a second if no offer is withdrawn, 2.1 with 20 µs, 1.9
     // with 50 µs, 1.6 if each waiter may be overtaken 64 times. Used for 5 µs: 1.0, 0.33, 0.16 and 0.02 context switches each.
     // Used for 20 µs, 1 of 1,000 waits is longer than 4.4, 5.6, 3.7 and 37 ms (AMD EPYC, 2 processors beside other work).
-    static constexpr std::int64_t k_take_back_ns = 50'000;
+    static constexpr std::int64_t k_withdrawal_ns = 50'000;
+
+    [[nodiscard]] waiter* last_offered() const noexcept {
+        return m_waiting != nullptr ? m_waiting->m_previous : m_last;
+    }
+    void withdraw(waiter& last) noexcept {
+        last.m_is_offered = false;
+        m_waiting = &last;
+        --m_offers;
+        m_size.add(1);
+    }
 
     waiter* m_first = nullptr;
-    waiter* m_waiting = nullptr;  // the first without a grant; those before it have one
+    waiter* m_waiting = nullptr;  // the first without an offer; those before it have one
     waiter* m_last = nullptr;
+    std::size_t m_offers = 0;
     observed<std::size_t> m_size;
 };
 
