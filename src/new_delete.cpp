@@ -215,7 +215,7 @@ POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
     }
 }
 
-// Not a small block of the default pool, or in a build without the hot path: null, large, of another pool, of another copy of the
+// Not a block of an inlined class of the default pool, or in a build without the hot path: null, large, of another pool, of another copy of the
 // library, or malloc's.
 POOLED_COLD_PART void deallocate_other(void* p) noexcept {
     if (p == nullptr) return;
@@ -293,7 +293,7 @@ POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept 
 POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
     if constexpr (k_has_hot_path)
         if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]]
-            if (class_index const c = s->size_class; c < k_first_large) [[likely]] {
+            if (class_index const c = s->size_class; c < k_inlined_classes) [[likely]] {
                 thread_cache* const cache = in_default_pool::cache();
                 if (cache == nullptr || !is_put(*cache, thread_cache::offset_of(c), p)) [[unlikely]]
                     deallocate_past_cache_new(p, thread_cache::offset_of(c));

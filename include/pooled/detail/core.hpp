@@ -81,7 +81,7 @@ public:
     [[nodiscard]] virtual void* take_free(class_index c, std::size_t bytes, std::size_t align) = 0;
     // What those gave. `bytes`: the size with which it was allocated, or 0: not known.
     virtual void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept = 0;
-    // A block that the caller has verified, of a class below k_first_large.
+    // A block that the caller has verified, of an inlined class.
     virtual void put(class_index c, void* block) noexcept = 0;
     // A block that no thread's cache takes, of the class that its slab has. `cache`: the calling thread's, or null.
     virtual void deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept = 0;

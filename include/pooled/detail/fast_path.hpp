@@ -239,7 +239,7 @@ POOLED_CODE void deallocate_found(void* p) noexcept {
     if (entry.empty()) [[unlikely]]
         return detail::deallocate_elsewhere(p);
     class_index const c = entry.slab_at()->size_class;
-    if (c >= k_first_large && c <= k_exact) [[unlikely]]
+    if (c >= k_inlined_classes && c <= k_exact) [[unlikely]]
         return deallocate_slow(entry.pool_id(), k_large, p, 0);
     if (c > k_exact) [[unlikely]]
         detail::fail_deallocation("?", p, "no block in use starts there (double free, or foreign memory)");

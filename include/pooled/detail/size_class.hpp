@@ -32,9 +32,9 @@
 //
 // A thread caches up to `cache_blocks` addresses of a class: 384 KiB of blocks (64 KiB of blocks over 2 KiB, since a few of
 // those already hold much memory), but at least 2 and at most 256 blocks. It exchanges half of them with the central free list
-// at a time. Of a large class, it caches one (detail/thread_cache.hpp).
+// at a time. Of a large class, it caches one (detail/thread_cache.hpp); up to 256 KiB the inlined code does.
 //
-// All constexpr; a lookup of a class that is not large reads one table.
+// All constexpr; a lookup reads one table or, for a large class, none.
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
@@ -76,6 +76,7 @@ using class_index = std::uint32_t;
 
 inline constexpr std::size_t k_min_block_bytes = 16;
 inline constexpr std::size_t k_max_block_bytes = std::size_t{32} << 10;        // of a class that is not large
+inline constexpr std::size_t k_max_inlined_bytes = std::size_t{256} << 10;
 inline constexpr std::size_t k_max_large_block_bytes = std::size_t{16} << 20;  // of a class
 inline constexpr std::size_t k_max_class_align = k_granule_bytes;
 inline constexpr std::size_t k_min_coloured_bytes =
@@ -84,11 +85,12 @@ inline constexpr std::size_t k_max_coloured_bytes = 4096;
 inline constexpr std::size_t k_max_slab_granules = 16;  // of a class that is not large
 
 inline constexpr class_index k_first_large = 15 + 3 * 8 + 5 * 10 + 9;
-inline constexpr class_index k_class_count = k_first_large + 14 + 8 + 5 * 4;
+inline constexpr class_index k_inlined_classes = k_first_large + 14;  // those whose blocks the inlined code caches
+inline constexpr class_index k_class_count = k_inlined_classes + 8 + 5 * 4;
 
 // Blocks that no class serves: each is a span of its own.
 inline constexpr class_index k_exact = 253;
-// The index of requests that no class below k_first_large serves.
+// The index of requests that no inlined class serves.
 inline constexpr class_index k_large = 255;
 static_assert(k_class_count < k_exact);
 
@@ -204,17 +206,19 @@ inline constexpr auto k_coarse_class = classes_of_sizes<64, k_max_block_bytes>()
 inline constexpr std::size_t k_guard_bytes =
     POOLED_CHECKED != 0 && POOLED_SANITIZE == 0 ? round_up(std::size_t{POOLED_GUARD_BYTES}, 8) : 0;
 
-// The smallest class whose blocks hold `bytes` at `align`, and the guard, or k_large. Any power of two is an alignment.
+// The smallest inlined class whose blocks hold `bytes` at `align`, and the guard, or k_large. Any power of two is an alignment.
 // O(1): classes of a larger alignment are few steps apart.
 [[nodiscard]] POOLED_ALWAYS_INLINE constexpr class_index class_for(std::size_t bytes,
                                                                    std::size_t align) noexcept {
     // An alignment of 0 wraps around: no class serves it.
-    if (bytes > k_max_block_bytes - k_guard_bytes || align - 1 >= k_max_class_align) return k_large;
+    if (bytes > k_max_inlined_bytes - k_guard_bytes || align - 1 >= k_max_class_align) return k_large;
     bytes += k_guard_bytes;
+    if (bytes > k_max_block_bytes) [[unlikely]]
+        return k_first_large + detail::larger<class_index>((bytes - 1) / k_granule_bytes, 2) - 2;
     class_index c = bytes <= k_fine_limit ? k_fine_class[(bytes + 7) / 8] : k_coarse_class[(bytes + 63) / 64];
-    while (c < k_first_large && k_geometry[c].align < align)
+    while (k_geometry[c].align < align)  // that of k_max_block_bytes is k_max_class_align
         ++c;
-    return c < k_first_large ? c : k_large;
+    return c;
 }
 
 // For a request that the classes of class_for() do not serve; `bytes` includes the guard. A large class, or k_exact.
@@ -235,6 +239,8 @@ inline constexpr std::size_t k_guard_bytes =
 }
 
 static_assert(k_geometry[k_first_large - 1].block_bytes == k_max_block_bytes);
+static_assert(k_geometry[k_first_large - 1].align == k_max_class_align);
+static_assert(k_geometry[k_inlined_classes - 1].block_bytes == k_max_inlined_bytes);
 static_assert(k_geometry.back().block_bytes == k_max_large_block_bytes);
 static_assert(class_for(1, 2 * k_max_class_align) == k_large);
 static_assert(large_class_for(k_max_block_bytes + 1, 1) == k_first_large);

@@ -73,7 +73,8 @@ struct alignas(2 * k_cache_line) thread_cache {
     plain<thread_cache*> next_closed = nullptr;            // in the owner's `closed`
     list_links<thread_cache, plain<thread_cache*>> links;  // the pool's: guarded by the lock of its caches
     class_cache recycled;                                  // used by the pool's extension
-    // Of each large class one block is cached, which has no array, as long as all of them together have at most k_large_bytes.
+    // Of each large class one block is cached, which has no array, and of those that are not inlined, as long as all of them together
+    // have at most k_large_bytes.
     static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
     observed<std::size_t> large_bytes;
     std::array<class_cache, k_class_count> classes;
@@ -92,12 +93,12 @@ struct alignas(2 * k_cache_line) thread_cache {
     // Inside the gate. The block of the class that was freed last, or null.
     [[nodiscard]] void* pop(class_index c) noexcept {
         void* const block = classes[c].pop();
-        if (c >= k_first_large && block != nullptr) large_bytes.subtract(k_geometry[c].block_bytes);
+        if (c >= k_inlined_classes && block != nullptr) large_bytes.subtract(k_geometry[c].block_bytes);
         return block;
     }
     // False: the caller keeps the block.
     [[nodiscard]] bool push(class_index c, void* block) noexcept {
-        if (c < k_first_large) [[likely]]
+        if (c < k_inlined_classes) [[likely]]
             return classes[c].push(block);
         std::size_t const bytes = k_geometry[c].block_bytes;
         if (large_bytes + bytes > k_large_bytes || !classes[c].push(block)) return false;

@@ -38,9 +38,10 @@ class_index smallest_that_fits(std::size_t bytes, std::size_t align) {
 }
 
 std::string first_difference(std::size_t align) {
-    for (std::size_t bytes = 0; bytes <= k_max_block_bytes + 64; ++bytes) {
+    for (std::size_t bytes = 0; bytes <= k_max_inlined_bytes + 64;
+         bytes += bytes < k_max_block_bytes + 64 ? 1 : 61) {
         class_index const c = smallest_that_fits(bytes, align);
-        if (class_for(bytes, align) != (c < k_first_large ? c : k_large))
+        if (class_for(bytes, align) != (c < k_inlined_classes ? c : k_large))
             return std::to_string(bytes) + " bytes";
     }
     return "none";
@@ -60,6 +61,7 @@ TEST(size_class, of_a_large_request_is_the_smallest_that_holds_it_at_its_alignme
             ASSERT_EQ(any_class_for(bytes, align), c != k_large ? c : k_exact) << bytes << " at " << align;
         }
     for (class_index c = k_first_large; c < k_class_count; ++c) {
+        EXPECT_EQ(class_for(k_geometry[c].block_bytes, 1), c < k_inlined_classes ? c : k_large);
         EXPECT_EQ(any_class_for(k_geometry[c].block_bytes, 1), c);
         EXPECT_EQ(any_class_for(k_geometry[c].block_bytes + 1, 1), c + 1 < k_class_count ? c + 1 : k_exact);
         EXPECT_EQ(k_geometry[c].slab_granules * k_granule_bytes, k_geometry[c].block_bytes)

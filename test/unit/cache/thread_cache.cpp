@@ -13,19 +13,20 @@ namespace {
 
 using namespace pooled::detail;
 
-TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_in_all) {
+TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_of_those_that_are_not_inlined) {
     auto const cache = std::make_unique<thread_cache>();
-    std::array<std::byte, 4> blocks{};  // made up: never read
-    constexpr class_index k_100k = large_class_for(100'000, 16);
+    std::array<std::byte, 5> blocks{};  // made up: never read
+    constexpr class_index k_300k = large_class_for(300'000, 16);
     constexpr class_index k_12m = large_class_for(12 << 20, 16);
     constexpr class_index k_4m = large_class_for(4 << 20, 16);
-    EXPECT_EQ(cache->pop(k_100k), nullptr);
+    EXPECT_EQ(cache->pop(k_300k), nullptr);
     EXPECT_TRUE(cache->push(k_12m, &blocks[0]));
-    EXPECT_TRUE(cache->push(k_100k, &blocks[1]));
-    EXPECT_FALSE(cache->push(k_100k, &blocks[2])) << "there is one";
+    EXPECT_TRUE(cache->push(k_300k, &blocks[1]));
+    EXPECT_FALSE(cache->push(k_300k, &blocks[2])) << "there is one";
     EXPECT_FALSE(cache->push(k_4m, &blocks[3])) << "more than 16 MiB";
-    EXPECT_EQ(cache->pop(k_100k), &blocks[1]);
+    EXPECT_EQ(cache->pop(k_300k), &blocks[1]);
     EXPECT_TRUE(cache->push(k_4m, &blocks[3]));
+    EXPECT_TRUE(cache->push(k_inlined_classes - 1, &blocks[4])) << "it does not count";
     EXPECT_EQ(cache->pop(k_12m), &blocks[0]);
     EXPECT_EQ(cache->pop(k_4m), &blocks[3]);
     EXPECT_EQ(cache->large_bytes, 0U);

@@ -360,7 +360,7 @@ public:
         });
     }
     void collect(thread_cache& cache, class_index c) noexcept {
-        if (c >= k_first_large) cache.large_bytes.subtract(k_geometry[c].block_bytes);
+        if (c >= k_inlined_classes) cache.large_bytes.subtract(k_geometry[c].block_bytes);
         (*this)[c].collect(cache.classes[c]);
     }
 

@@ -89,7 +89,7 @@ struct alignas(k_cache_line) slab {
 
     // Whether a block starts there that class_for() does not serve. It may be free.
     [[nodiscard]] bool is_large_block(void const* p) const noexcept {
-        return size_class >= k_first_large && size_class <= k_exact && p == blocks;
+        return size_class >= k_inlined_classes && size_class <= k_exact && p == blocks;
     }
 
     // The word of the bitmap with the bits of blocks from 64 · w on.

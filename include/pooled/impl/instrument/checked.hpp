@@ -146,7 +146,7 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block, std
     fill::guard_state guard{k_size_max, fill::k_intact};
     if constexpr (k_guard_bytes != 0) guard = fill::read_guard(block, is);
     std::size_t const asked = guard.bytes != k_size_max ? guard.bytes : is;
-    if (class_of(entry) < k_first_large ? class_of(entry) != c : c != k_large)
+    if (class_of(entry) < k_inlined_classes ? class_of(entry) != c : c != k_large)
         report(pool_id, block, c == k_large ? k_small : k_size, freed_as, asked);
     if (c == k_large && bytes > is) report(pool_id, block, k_size, freed_as, asked);
     if (entry.is_local() && !g_local_users.on_deallocate(pool_id))

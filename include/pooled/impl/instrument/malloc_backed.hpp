@@ -159,7 +159,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::malloc_blocks {
     if (entry.pool_id() != pool_id) report(pool_id, p, "it belongs to another pool");
     if (stand_in == p) return p;
     class_index const is = entry.slab_at()->size_class;
-    bool const is_of_class = c == k_large ? is >= k_first_large && is <= k_exact : is == c;
+    bool const is_of_class = c == k_large ? is >= k_inlined_classes && is <= k_exact : is == c;
     if (!is_of_class || (bytes != 0 && bytes != malloc_map::bytes_of(stand_in)))
         report(pool_id, p, "the size or alignment is not the one it was allocated with");
     g_malloc_map.deallocate(stand_in);

@@ -273,7 +273,7 @@ inline std::uint64_t region_for_others(void const* p) {
     map_entry const entry = g_page_map.find(block);
     if (entry.empty()) return 0;
     slab const& s = *entry.slab_at();
-    return s.size_class < k_first_large || s.is_large_block(block) ? s.owner->number : 0;
+    return s.size_class < k_inlined_classes || s.is_large_block(block) ? s.owner->number : 0;
 }
 
 inline void deallocate_for_others(void* p) { detail::deallocate_found(p); }

@@ -333,7 +333,7 @@ inline bool registry::return_large(thread_cache& cache) noexcept {
     class_index c = k_first_large;
     {
         far_pass const pass(cache.pool_id);
-        if (cache.large_bytes == 0 || !pass || !cache.gate.enter()) return false;
+        if (!pass || !cache.gate.enter()) return false;
         while (c < k_class_count && (block = cache.pop(c)) == nullptr)
             ++c;
         cache.gate.leave();

@@ -41,7 +41,7 @@ inline constexpr unsigned k_type_shift = 64 - k_type_bits;
 inline constexpr type_tag k_no_type = 0;
 inline constexpr type_tag k_type_one = type_tag{1} << k_type_shift;
 inline constexpr std::uint64_t k_plain_numbers = k_first_type_number;
-static_assert(k_type_numbers == std::uint64_t{1} << k_type_bits && k_first_large <= k_plain_numbers);
+static_assert(k_type_numbers == std::uint64_t{1} << k_type_bits && k_inlined_classes <= k_plain_numbers);
 
 [[nodiscard]] constexpr type_tag plain_tag(class_index c) noexcept { return c * k_type_one; }
 [[nodiscard]] constexpr bool is_plain(std::uint64_t word) noexcept {
