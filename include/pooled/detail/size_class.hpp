@@ -95,6 +95,7 @@ inline constexpr class_index k_large = 255;
 static_assert(k_class_count < k_exact);
 
 [[nodiscard]] constexpr std::size_t cached_bytes_for(std::size_t block_bytes) noexcept {
+    if (block_bytes > k_max_block_bytes) return std::size_t{512} << 10;
     return (block_bytes <= 2048 ? std::size_t{384} : std::size_t{64}) << 10;
 }
 inline constexpr std::uint32_t k_max_cached_blocks = 256;

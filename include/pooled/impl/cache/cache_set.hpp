@@ -99,7 +99,7 @@ public:
         scoped_lock const lock(list);
         if (cache == nullptr) return list.take_one();
         class_cache& mine = cache->classes[c];
-        if (c >= k_first_large || is_at_bound()) {
+        if (c >= k_inlined_classes || is_at_bound()) {
             void* const block = list.take_one();
             if (block != nullptr) mine.add_net_taken(1);
             return block;
@@ -119,7 +119,7 @@ public:
             return !list.is_closed();
         }
         class_cache& mine = cache->classes[c];
-        if (c >= k_first_large || is_at_bound()) {
+        if (c >= k_inlined_classes || is_at_bound()) {
             list.flush({&block, 1});
             mine.add_net_taken(-1);
             return true;
@@ -406,14 +406,15 @@ private:
     template <class Visit>
     static void for_each_array(class_index c, Visit&& visit) {
         if (c == k_first_large) visit(sizeof(thread_cache), k_reserved_threads);
-        if (c >= k_first_large) return visit(recent_blocks::k_least * sizeof(void*), 1);
+        if (c >= k_first_large) visit(recent_blocks::k_least * sizeof(void*), 1);
+        if (c >= k_inlined_classes) return;
         std::size_t const most = k_geometry[c].cache_blocks;
         for (std::size_t n = detail::smaller<std::size_t>(k_first_capacity, most);;
              n = detail::smaller<std::size_t>(n * k_growth, most)) {
             visit(n * sizeof(void*), k_reserved_threads);
             if (n == most) break;
         }
-        for (std::size_t n = recent_blocks::k_least; n <= recent_blocks::k_most; n *= 2)
+        for (std::size_t n = recent_blocks::k_least; c < k_first_large && n <= recent_blocks::k_most; n *= 2)
             visit(n * sizeof(void*), 1);
     }
 

@@ -206,8 +206,10 @@ public:
         if (blocks.empty()) return;
         bool const dense = m_class < k_first_large && are_dense(blocks);
         if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
-        if (m_class >= k_first_large && m_recent.contains(blocks.front())) [[unlikely]]
-            fail_deallocation(m_pool.pool_name, blocks.front(), slab::k_already_free);
+        if (m_class >= k_first_large)
+            for (void* const block : blocks)
+                if (m_recent.contains(block)) [[unlikely]]
+                    fail_deallocation(m_pool.pool_name, block, slab::k_already_free);
         std::size_t const limit = recent_limit(blocks.size());
         if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
         std::size_t const kept = detail::smaller(limit, m_recent.capacity());

@@ -90,7 +90,7 @@ public:
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape large = {}) {
         on_slow_call(cache);
         if (c >= k_first_large) {
-            note_request(large.bytes);
+            note_request(large.bytes * moved_at_once(c));
             if (is_exact(c, large.bytes)) return allocate_exact(large);
         }
         // Blocks of the class that other threads have cached are used before any upstream is called.
@@ -150,6 +150,10 @@ private:
         if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
     }
 
+    // How many blocks of a large class a slow call moves.
+    [[nodiscard]] static std::size_t moved_at_once(class_index c) noexcept {
+        return c < k_inlined_classes ? k_geometry[c].cache_blocks / 2 : 1;
+    }
     // Whether a large request gets a span of its own: no class serves it, or the pool is bounded and the class is larger.
     [[nodiscard]] bool is_exact(class_index c, std::size_t bytes) const noexcept {
         return c == k_exact || (c >= k_first_large && m_upstream.is_bounded() &&
@@ -288,7 +292,7 @@ inline void* pool_memory::allocate_exact(large_shape what) {
 
 inline unsigned pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
     slab& s = *g_page_map.find_owned(block).slab_at();
-    std::size_t const bytes = s.bytes();
+    std::size_t const bytes = s.bytes() * moved_at_once(c);
     // Many threads that end at once: only after the last of them has freed its block is it known what is free. Until unpin(), the pool
     // exists. Otherwise it does because the block is in use.
     bool const is_pinned = c == k_exact || (cache == nullptr && m_slabs.pin());
