@@ -81,17 +81,24 @@ def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
 
 
 def change(before: Results | None, after: Results, descriptions: dict[str, Description]) -> str:
-    """Of our contenders, against the run before on the same machine."""
-    samples = [main_samples(each.only({c for c in each.cells() if is_ours(c.contender)}), descriptions)
-               for each in (before, after) if each]  # fmt: skip
-    groups, cells = judge(*samples, paired=False) if before else ([], [])
+    """Of our contenders, against the run before on the same machine, beside that of all others: the machine's own."""
+
+    def judged(ours: bool):
+        runs = [each.only({c for c in each.cells() if is_ours(c.contender) == ours}) for each in (before, after)]
+        return judge(*(main_samples(each, descriptions) for each in runs), paired=False)
+
+    groups, cells = judged(ours=True) if before else ([], [])
     if not groups:
         return "there is no earlier run on the same machine to compare with"
     verdicts = [each.verdict(MARGIN) for each in cells]
-    by = f"{groups[0].ratio - 1:+.1%} ({groups[0].low - 1:+.1%}…{groups[0].high - 1:+.1%})"
+    ours, *others = (
+        f"{group.ratio - 1:+.1%} ({group.low - 1:+.1%}…{group.high - 1:+.1%})"
+        for group in (groups[0], *judged(ours=False)[0][:1])
+    )
     return (
-        f"against the run before on the same machine ({before.measured_on()}) pooled's times changed by {by}, "
-        f"{verdicts.count('faster')} of {len(cells)} cells are faster and {verdicts.count('slower')} slower"
+        f"against the run before on the same machine ({before.measured_on()}) pooled's times changed by {ours}, "
+        + "".join(f"those of all others by {by}, " for by in others)
+        + f"{verdicts.count('faster')} of pooled's {len(cells)} cells are faster and {verdicts.count('slower')} slower"
     )
 
 

@@ -69,7 +69,7 @@ def test_every_cell_is_run_five_times_and_the_path_is_all_of_standard_output(run
 
 
 def test_a_report_ends_in_three_sentences_and_its_path_and_the_next_run_knows_how_long_it_takes(tmp_path):
-    bench = support.fake_bench(tmp_path / "bench", ("make_shared", "pooled", "pooled_local"), sleep=0.01)
+    bench = support.fake_bench(tmp_path / "bench", ("make_shared", "new", "pooled", "pooled_local"), sleep=0.01)
     words = ["run", "--bin", f"gcc={bench}", *PRECISE, "--report"]
     first, second = (invoke(*words) for _ in range(2))
     assert first.exit_code == 0, first.stderr
@@ -81,6 +81,7 @@ def test_a_report_ends_in_three_sentences_and_its_path_and_the_next_run_knows_ho
     assert "In a sentence: against glibc" in support.Path(report.removeprefix("report: ")).read_text()
     assert "of each at least, results" in first.stderr and "of each at least, about " in second.stderr
     assert "; against the run before on the same machine" in second.stdout
+    assert ", those of all others by " in second.stdout
 
 
 def test_a_sample_tells_what_made_it(run):
