@@ -215,7 +215,7 @@ inline constexpr std::size_t k_guard_bytes =
     if (bytes > k_max_inlined_bytes - k_guard_bytes || align - 1 >= k_max_class_align) return k_large;
     bytes += k_guard_bytes;
     if (bytes > k_max_block_bytes) [[unlikely]]
-        return k_first_large + detail::larger<class_index>((bytes - 1) / k_granule_bytes, 2) - 2;
+        return k_first_large + static_cast<class_index>((bytes - 1) / k_granule_bytes) - 2;
     class_index c = bytes <= k_fine_limit ? k_fine_class[(bytes + 7) / 8] : k_coarse_class[(bytes + 63) / 64];
     while (k_geometry[c].align < align)  // that of k_max_block_bytes is k_max_class_align
         ++c;

@@ -42,7 +42,7 @@ struct alignas(64) plain_wide {
     int value = 6;
 };
 struct plain_huge {
-    std::array<std::byte, 100'000> more{};
+    std::array<std::byte, 300'000> more{};
 };
 struct plain_with_self : pooled::enable_rc_from_this<plain_with_self> {
     int value = 5;
