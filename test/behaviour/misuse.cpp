@@ -359,9 +359,12 @@ TEST(misuse_of_an_upstream, that_returns_misaligned_memory_is_reported) {
 // Each ends a process of its own: destructors and locks are in the way.
 
 TYPED_TEST(misuse_of, a_pool_is_a_small_block_freed_as_a_large_one) {
-    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(48), 100'000), "pool 'packets': .*no large block");
-    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(100'000), 48),
+    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(48), 300'000), "pool 'packets': .*no large block");
+    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(48), 100'000),
                  "pool 'packets': .*size or alignment");
+    for (std::size_t const bytes : {100'000U, 300'000U})
+        EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(bytes), 48),
+                     "pool 'packets': .*size or alignment");
 }
 
 TYPED_TEST(misuse_of, a_pool_is_a_write_to_a_freed_large_block_when_it_returns_to_upstream) {
