@@ -291,15 +291,17 @@ inline void* pool_memory::allocate_exact(large_shape what) {
 }
 
 inline unsigned pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
-    slab& s = *g_page_map.find_owned(block).slab_at();
-    std::size_t const bytes = s.bytes() * moved_at_once(c);
+    // Of an inlined class, the block is not verified yet.
+    slab* const exact = c == k_exact ? g_page_map.find_owned(block).slab_at() : nullptr;
+    std::size_t const bytes =
+        exact != nullptr ? exact->bytes() : k_geometry[c].block_bytes * moved_at_once(c);
     // Many threads that end at once: only after the last of them has freed its block is it known what is free. Until unpin(), the pool
     // exists. Otherwise it does because the block is in use.
-    bool const is_pinned = c == k_exact || (cache == nullptr && m_slabs.pin());
+    bool const is_pinned = exact != nullptr || (cache == nullptr && m_slabs.pin());
     if (!is_pinned) release_excess(bytes);
     unsigned closed = 0;
-    if (c == k_exact)
-        m_slabs.put(s);
+    if (exact != nullptr)
+        m_slabs.put(*exact);
     else
         closed = m_caches.deallocate(c, cache, block) ? 0 : 1;
     if (!is_pinned) return closed;
