@@ -121,6 +121,9 @@ struct platform : system_platform {
     static constexpr std::size_t k_page_bytes =
         4096;  // to which sizes are rounded; actual pages may be larger
 
+    // A variable of the environment; null where it is not set, or where another user set it (a program that runs setuid).
+    [[nodiscard]] POOLED_API static char const* trusted_variable(char const* name) noexcept;
+
     // For a loop that waits until another processor has executed a few hundred instructions at most.
     static void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -299,6 +302,9 @@ POOLED_CODE void platform_atomics::wake_one(detail::atomic<std::uint32_t>& state
 }
 POOLED_CODE void platform_atomics::wake_all(detail::atomic<std::uint32_t>& state) noexcept {
     platform::wake_all(state);
+}
+POOLED_CODE char const* platform::trusted_variable(char const* name) noexcept {
+    return system_platform::trusted_variable(name);
 }
 POOLED_CODE std::int64_t platform_atomics::time() noexcept { return platform::time(); }
 POOLED_CODE void platform_atomics::pause(unsigned attempt) noexcept { platform::pause(attempt); }
