@@ -104,8 +104,8 @@ public:
     // libpooled-new.so calls the first, and each file with the compiled library the second, before other code of theirs runs. A default
     // pool with no user but operator new is not for the copies of the library in other files, in which every call would be slow.
     void begin_as_new() noexcept {
-        users none = users::unknown;
-        m_users.compare_exchange_strong(none, users::operator_new, std::memory_order_relaxed);
+        char const* none = nullptr;
+        m_abi.compare_exchange_strong(none, POOLED_ABI_LAYOUT "_new", std::memory_order_relaxed);
     }
     POOLED_API void add_program() noexcept;
 
@@ -128,12 +128,6 @@ private:
     static void disown(thread_state& state, thread_cache& cache) noexcept;
 
     void prepare();
-
-    enum class users : unsigned { unknown, operator_new, program };  // of the default pool
-    [[nodiscard]] char const* abi() const noexcept {
-        bool const is_new = m_users.load(std::memory_order_relaxed) == users::operator_new;
-        return is_new ? POOLED_ABI_LAYOUT "_new" : POOLED_ABI_LAYOUT;
-    }
 
     static void before_fork() noexcept;
     static void after_fork_in_parent() noexcept;
@@ -160,7 +154,7 @@ private:
     intrusive_list<far_array> m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
-    std::atomic<users> m_users{users::unknown};
+    atomic<char const*> m_abi{nullptr};  // of m_copy; null: not known yet
     std::uint32_t m_end = 0;  // no core has a higher id
     std::array<atomic<pool_core*>, k_max_pools> m_cores{};
 };
@@ -171,8 +165,8 @@ static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_de
 #if POOLED_HAS_CODE
 
 POOLED_CODE void registry::add_program() noexcept {
-    m_users.store(users::program, std::memory_order_relaxed);
-    if (m_copy.abi != nullptr) m_copy.abi = abi();
+    m_abi.store(POOLED_ABI_LAYOUT, std::memory_order_relaxed);
+    if (m_copy.abi != nullptr) m_copy.abi = POOLED_ABI_LAYOUT;
 }
 
 POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind) {
@@ -226,7 +220,8 @@ inline void registry::prepare() {
         if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
     }));
     m_copy = k_copy_functions;
-    m_copy.abi = abi();
+    char const* const abi = m_abi.load(std::memory_order_relaxed);
+    m_copy.abi = abi != nullptr ? abi : POOLED_ABI_LAYOUT;
     all.add(m_copy);
     m_is_ready.store(true, std::memory_order_release);
 }
