@@ -70,14 +70,13 @@ struct alignas(2 * k_cache_line) thread_cache {
     plain<pool_core*> core = nullptr;    // null once the pool is closed: guarded by the registry's lock
     thread_state* owner = nullptr;       // null: belongs to a local_pool
     list_links<thread_cache> owned;      // the owner's list: owner only
-    plain<thread_cache*> next_closed = nullptr;            // in the owner's `closed`
     list_links<thread_cache, plain<thread_cache*>> links;  // the pool's: guarded by the lock of its caches
     class_cache recycled;                                  // used by the pool's extension
     // Of each large class one block is cached, which has no array, and of those that are not inlined, as long as all of them together
     // have at most k_large_bytes.
     static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
     observed<std::size_t> large_bytes;
-    std::array<class_cache, k_class_count> classes;
+    alignas(k_cache_line) std::array<class_cache, k_class_count> classes;
     thread_deferred deferred;
 
     // Where the cache of a class is, in bytes: a constant for a class known at compile time, so that code out of line does not
@@ -129,8 +128,8 @@ struct thread_state {
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: the thread has no caches any more
     intrusive_list<thread_cache, thread_cache*, owned_links> owned;
-    // Caches of closed pools, which the thread must still free. Guarded by the registry's lock; other threads may read it.
-    std_atomics::atomic<thread_cache*> closed{nullptr};
+    // Some of them are of closed pools, and the thread must still free them. A hint, but under the registry's lock.
+    std_atomics::atomic<bool> has_closed{false};
 
     observed<bool>
         is_waiting;  // for deferred objects that other threads destroy, and may not wait for those of this one

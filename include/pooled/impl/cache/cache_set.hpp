@@ -345,10 +345,7 @@ public:
         for (thread_cache& cache : m_all) {
             unlink(cache);
             cache.core = nullptr;
-            if (thread_state* const owner = cache.owner) {
-                cache.next_closed = owner->closed.load(std::memory_order_relaxed);
-                owner->closed.store(&cache, std::memory_order_relaxed);
-            }
+            if (cache.owner != nullptr) cache.owner->has_closed.store(true, std::memory_order_relaxed);
             cache.gate.close();
         }
     }

@@ -52,10 +52,6 @@ POOLED_HIDDEN extern memory_copy const k_copy_functions;
 
 class registry {
 public:
-    constexpr registry() noexcept = default;
-    registry(registry const&) = delete;
-    registry& operator=(registry const&) = delete;
-
     // acquire: pairs with the release in add(); the constructed core is seen.
     [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept {
         return m_cores[id].load(std::memory_order_acquire);
@@ -155,7 +151,7 @@ private:
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
     atomic<char const*> m_abi{nullptr};  // of m_copy; null: not known yet
-    std::uint32_t m_end = 0;  // no core has a higher id
+    std::uint32_t m_end = 0;             // no core has a higher id
     std::array<atomic<pool_core*>, k_max_pools> m_cores{};
 };
 
@@ -307,18 +303,12 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
 
 inline void registry::free_closed_caches() noexcept {
     thread_state& state = t_state;
-    if (state.closed.load(std::memory_order_relaxed) == nullptr) [[likely]]
+    if (!state.has_closed.load(std::memory_order_relaxed)) [[likely]]
         return;
-    thread_cache* cache = nullptr;
-    {
-        scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
-        cache = state.closed.exchange(nullptr, std::memory_order_relaxed);
-    }
-    while (cache != nullptr) {
-        thread_cache* const next = cache->next_closed;
-        disown(state, *cache);
-        cache = next;
-    }
+    scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
+    state.has_closed.store(false, std::memory_order_relaxed);
+    for (thread_cache& cache : state.owned)
+        if (cache.core == nullptr) disown(state, cache);
 }
 
 // Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
@@ -352,7 +342,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.near_caches.fill(nullptr);
     state.forget(state.recent);
     unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
-    state.closed.store(nullptr, std::memory_order_relaxed);
+    state.has_closed.store(false, std::memory_order_relaxed);
     while (thread_cache* const cache = state.owned.first()) {
         if (pool_core* const core = cache->core) {
             scoped_lock const caches_lock(core->caches());

@@ -90,8 +90,6 @@ public:
         auto* const made = ::new (memory) deferred_objects(core);
         if (!core.exchange_extension(nullptr, made)) made->on_destroy();
     }
-    deferred_objects(deferred_objects const&) = delete;
-    deferred_objects& operator=(deferred_objects const&) = delete;
 
     // False: the object must be destroyed now, because the thread or the pool is ending, or there is no memory to record it.
     [[nodiscard]] bool defer(deferred d, void const* object, std::size_t object_bytes) noexcept {
@@ -279,17 +277,16 @@ private:
     }
     [[nodiscard]] POOLED_NOINLINE thread_cache* make_own() noexcept {
         if (t_deferrals.has_ended && t_deferrals.drains == 0) return nullptr;
-        if (!t_deferrals.has_ended) arm_guard();
+        if (!t_deferrals.has_ended) {
+            // What the thread has deferred is destroyed when its thread_local objects are: before older ones.
+            struct deferral_guard {
+                ~deferral_guard() { finish_thread(); }
+            };
+            static thread_local deferral_guard const guard{};
+            static_cast<void>(&guard);
+            t_deferrals.is_armed = true;
+        }
         return g_registry.attach(m_core, t_deferrals.drains != 0);
-    }
-    // What the thread has deferred is destroyed when its thread_local objects are: before older ones.
-    static void arm_guard() noexcept {
-        struct deferral_guard {
-            ~deferral_guard() { finish_thread(); }
-        };
-        static thread_local deferral_guard const guard{};
-        static_cast<void>(&guard);
-        t_deferrals.is_armed = true;
     }
 
     [[nodiscard]] POOLED_NOINLINE static bool make_batch(thread_deferred& to) noexcept {

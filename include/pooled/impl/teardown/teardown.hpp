@@ -95,10 +95,6 @@ struct outermost_drop {
 #if POOLED_HAS_CODE
 class outermost_drop_table {
 public:
-    constexpr outermost_drop_table() noexcept = default;
-    outermost_drop_table(outermost_drop_table const&) = delete;
-    outermost_drop_table& operator=(outermost_drop_table const&) = delete;
-
     void insert(outermost_drop& drop) noexcept {
         shard& s = shard_of(drop.top);
         scoped_lock const lock(s);
