@@ -138,6 +138,7 @@ public:
     // The calling thread ends. Destructors may defer more, in any pool, until nothing is left.
     static void finish_thread() noexcept {
         t_deferrals.is_destroying = true;  // allocations in destructors then destroy nothing themselves
+        t_deferrals.drains = 0;            // a destructor that a drain ran may have called exit()
         for (thread_cache* each = t_state.owned.first(); each != nullptr;) {
             deferred next;
             deferred_objects* of = nullptr;  // the object keeps its pool
