@@ -91,8 +91,8 @@ LINES = {
     "pool": 3044,
     "teardown": 1260,
     "smart": 2919,
-    "object": 2135,
-    "compat": 2049,
+    "object": 2129,
+    "compat": 2046,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]

@@ -193,22 +193,6 @@ void create_with(Create&& make, void* where) {
                  "pooled: object_pool: `create` must construct the object at the address passed to it");
 }
 
-template <class T, class L>
-void create_object([[maybe_unused]] L& l, void* where) {
-    if constexpr (k_has_create<L>) {
-        static_assert(
-            requires { l.create(where); },
-            "pooled: object_pool: Lifecycle::create must be callable with a void*");
-        if (detail::has_create(l))
-            return detail::create_with<T>([&](void* at) { return l.create(at); }, where);
-    }
-    if constexpr (std::is_default_constructible_v<T>)
-        ::new (where) T();
-    else
-        POOLED_FAIL(
-            "pooled: object_pool: the lifecycle's `create` is empty, and T has no default constructor");
-}
-
 }  // namespace detail
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -327,10 +327,20 @@ private:
     void end() noexcept override { recycle_list::destroy<Sharing>(*this); }
 
     void create_in(slot& s) {
-        if (m_factory != nullptr)
-            m_factory(layout::memory_of(s));
+        void* const where = layout::memory_of(s);
+        if (m_factory != nullptr) return m_factory(where);
+        if constexpr (k_has_create<Lifecycle>) {
+            static_assert(
+                requires { m_lifecycle.create(where); },
+                "pooled: object_pool: Lifecycle::create must be callable with a void*");
+            if (detail::has_create(m_lifecycle))
+                return detail::create_with<T>([this](void* at) { return m_lifecycle.create(at); }, where);
+        }
+        if constexpr (std::is_default_constructible_v<T>)
+            ::new (where) T();
         else
-            detail::create_object<T>(m_lifecycle, layout::memory_of(s));
+            POOLED_FAIL(
+                "pooled: object_pool: the lifecycle's `create` is empty, and T has no default constructor");
     }
     // A new object in place of an acquired one that is invalid.
     POOLED_NOINLINE void rebuild(slot& s) {

@@ -45,10 +45,7 @@ struct no_locking_policy {
 
 namespace detail {
 
-template <class LockingPolicy>
-struct locking : LockingPolicy {};
-template <>
-struct locking<no_locking_policy> {
+struct own_locking {
     using mutex_type = pooled::detail::mutex;
     using lock_type = std::lock_guard<mutex_type>;
 };
@@ -120,8 +117,10 @@ protected:
     // so allocate functions, recycle functions and destructors may use the pool. In a std::vector on the heap, since leak checkers do
     // not search mapped pages.
     struct stock {
-        using mutex_type = typename locking<LockingPolicy>::mutex_type;
-        using lock_type = typename locking<LockingPolicy>::lock_type;
+        using locking =
+            std::conditional_t<std::is_same_v<LockingPolicy, no_locking_policy>, own_locking, LockingPolicy>;
+        using mutex_type = typename locking::mutex_type;
+        using lock_type = typename locking::lock_type;
 
         stock(allocate_function allocate, recycle_function recycle)
             : m_allocate(std::move(allocate)), m_recycle(std::move(recycle)) {}
