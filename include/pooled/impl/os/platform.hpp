@@ -279,7 +279,7 @@ struct platform_atomics : std_atomics {
                                       std::int64_t timeout_ns = -1) noexcept;
     POOLED_API static void wake_one(detail::atomic<std::uint32_t>& state) noexcept;
     POOLED_API static void wake_all(detail::atomic<std::uint32_t>& state) noexcept;
-    POOLED_API [[nodiscard]] static std::int64_t time() noexcept;
+    [[nodiscard]] POOLED_API static std::int64_t time() noexcept;
     POOLED_API static void pause(unsigned attempt) noexcept;
     static void relax() noexcept { platform::relax(); }
     // A thread_local object of the calling thread.
