@@ -19,7 +19,9 @@ namespace pooled_module {
     asm volatile(POOLED_COPY_NOTE);
 #endif
     static_cast<void>(pooled::detail::g_copy_link.directory.load(std::memory_order_relaxed));
+#if POOLED_HAS_CODE
     pooled::detail::set_foreign_type();
+#endif
 }
 }  // namespace pooled_module
 

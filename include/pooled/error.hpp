@@ -5,7 +5,6 @@
 
 #include "pooled/config.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <new>
@@ -20,23 +19,23 @@ public:
     exhausted(char const* pool_name, std::size_t asked_bytes, std::size_t used_bytes,
               std::size_t max_bytes) noexcept {
         std::snprintf(
-            m_message.data(), m_message.size(),
+            m_message, sizeof(m_message),
             "pooled: pool '%s' is exhausted: %zu bytes requested, %zu of max_bytes = %zu are in use "
             "or free for other sizes only; drop objects, raise pool_options::max_bytes, or use a try_ form",
             pool_name, asked_bytes, used_bytes, max_bytes);
     }
     exhausted(char const* pool_name, std::size_t max_objects) noexcept {
         std::snprintf(
-            m_message.data(), m_message.size(),
+            m_message, sizeof(m_message),
             "pooled: object_pool '%s' is exhausted: all of max_objects = %zu objects are in use (a weak_ptr "
             "counts); "
             "release some, raise object_pool_options::max_objects, or use a form that waits or a try_ form",
             pool_name, max_objects);
     }
-    [[nodiscard]] char const* what() const noexcept override { return m_message.data(); }
+    [[nodiscard]] char const* what() const noexcept override { return m_message; }
 
 private:
-    std::array<char, 320> m_message{};
+    char m_message[320]{};
 };
 
 }  // namespace pooled::inline POOLED_ABI_BUILD
@@ -47,16 +46,16 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 class not_enough_memory : public std::bad_alloc {
 public:
     explicit not_enough_memory(std::size_t asked_bytes) noexcept {
-        std::snprintf(m_message.data(), m_message.size(),
+        std::snprintf(m_message, sizeof(m_message),
                       "pooled: cannot reserve %zu bytes: the operating system does not have them; reserve "
                       "less, or give "
                       "the pool an upstream with more memory",
                       asked_bytes);
     }
-    [[nodiscard]] char const* what() const noexcept override { return m_message.data(); }
+    [[nodiscard]] char const* what() const noexcept override { return m_message; }
 
 private:
-    std::array<char, 192> m_message{};
+    char m_message[192]{};
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -12,7 +12,6 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/impl/os/platform.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -59,7 +58,7 @@ private:
     static constexpr unsigned k_address_bits = 48;
 
     // Not std::atomic, because Clang does not evaluate a million constructors for a constant.
-    std::array<Leaf*, std::size_t{1} << (k_address_bits - LeafBits)> m_root{};
+    Leaf* m_root[std::size_t{1} << (k_address_bits - LeafBits)]{};
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

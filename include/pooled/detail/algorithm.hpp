@@ -46,6 +46,17 @@ template <class Range, class Predicate>
     return false;
 }
 
+// std::array without the members that the debug information of a source repeats for each of its types: 7 KB.
+template <class T, std::size_t N>
+struct array {
+    T elements[N];
+
+    [[nodiscard]] constexpr T& operator[](std::size_t i) noexcept { return elements[i]; }
+    [[nodiscard]] constexpr T const& operator[](std::size_t i) const noexcept { return elements[i]; }
+    [[nodiscard]] constexpr T const* begin() const noexcept { return elements; }
+    [[nodiscard]] constexpr T const* end() const noexcept { return elements + N; }
+};
+
 // A view of contiguous elements. It replaces std::span, whose header includes all of ranges: 20,000 lines with libc++.
 template <class T>
 class span {

@@ -24,7 +24,8 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// What the library uses of std::atomic, whose 60 members the debug information of a source repeats for each T: 100 KB. T: an integer or a pointer.
+// What the library uses of std::atomic, whose 60 members the debug information of a source repeats for each T: 100 KB. Members that few
+// instances need are templates: those that are not used are not repeated. T: an integer or a pointer.
 template <class T>
 class atomic {
 public:
@@ -39,40 +40,50 @@ public:
     void store(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         __atomic_store_n(&m_value, value, static_cast<int>(order));
     }
+    template <class = void>
     T exchange(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         return __atomic_exchange_n(&m_value, value, static_cast<int>(order));
     }
+    template <class = void>
     T fetch_add(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         return __atomic_fetch_add(&m_value, value, static_cast<int>(order));
     }
+    template <class = void>
     T fetch_sub(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         return __atomic_fetch_sub(&m_value, value, static_cast<int>(order));
     }
+    template <class = void>
     T fetch_and(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         return __atomic_fetch_and(&m_value, value, static_cast<int>(order));
     }
+    template <class = void>
     T fetch_or(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         return __atomic_fetch_or(&m_value, value, static_cast<int>(order));
     }
     // The second order, or what the first one means for a load, is that of a failure.
+    template <class = void>
     bool compare_exchange_strong(T& known, T value, std::memory_order order,
                                  std::memory_order failure) noexcept {
         return __atomic_compare_exchange_n(&m_value, &known, value, false, static_cast<int>(order),
                                            static_cast<int>(failure));
     }
+    template <class = void>
     bool compare_exchange_strong(T& known, T value, std::memory_order order) noexcept {
         return compare_exchange_strong(known, value, order, as_load(order));
     }
+    template <class = void>
     bool compare_exchange_weak(T& known, T value, std::memory_order order,
                                std::memory_order failure) noexcept {
         return __atomic_compare_exchange_n(&m_value, &known, value, true, static_cast<int>(order),
                                            static_cast<int>(failure));
     }
+    template <class = void>
     bool compare_exchange_weak(T& known, T value, std::memory_order order) noexcept {
         return compare_exchange_weak(known, value, order, as_load(order));
     }
 
 private:
+    template <class = void>
     [[nodiscard]] static constexpr std::memory_order as_load(std::memory_order order) noexcept {
         return order == std::memory_order_acq_rel   ? std::memory_order_acquire
                : order == std::memory_order_release ? std::memory_order_relaxed
@@ -116,8 +127,14 @@ public:
     }  // NOLINT: reads as the value
     POOLED_ALWAYS_INLINE void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
     POOLED_ALWAYS_INLINE void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
-    void set(T bits) noexcept { *this = static_cast<T>(*this | bits); }
-    void clear(T bits) noexcept { *this = static_cast<T>(*this & ~bits); }
+    template <class = void>
+    void set(T bits) noexcept {
+        *this = static_cast<T>(*this | bits);
+    }
+    template <class = void>
+    void clear(T bits) noexcept {
+        *this = static_cast<T>(*this & ~bits);
+    }
 
 private:
     T m_value{};

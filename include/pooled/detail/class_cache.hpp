@@ -16,6 +16,7 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/metadata.hpp"
 
@@ -73,11 +74,12 @@ public:
 
     // Before push_cold(). Objects are often dropped in the order of their addresses: the block of the 16th drop from now is
     // prefetched for writing. Those that are dropped in another order cause no prefetch, which would take lines from other threads.
-    // `block_bytes`: of the class.
-    void prefetch_next(void const* block, [[maybe_unused]] std::size_t block_bytes) const noexcept {
+    // `c`: whose cache this is.
+    void prefetch_next(void const* block, [[maybe_unused]] class_index c) const noexcept {
         std::uintptr_t const stride = address_of(block) - address_of(m_hot);
         std::uintptr_t ahead = 16 * stride;
         if constexpr (k_hardened) {
+            std::size_t const block_bytes = k_geometry[c].block_bytes;
             // Neighbours lie up to 15 blocks apart. 24 was the best of 8, 12, 16, 24 and 32 drops (1500 bytes, Zen 4).
             if (stride + 15 * block_bytes > 30 * block_bytes) return;
             ahead = 24 * block_bytes;
@@ -107,6 +109,7 @@ public:
         return true;
     }
 
+#if POOLED_HAS_CODE
     [[nodiscard]] void* pop() noexcept {
         void* const hot = pop_hot();
         return hot != nullptr ? hot : pop_cold();
@@ -123,15 +126,15 @@ public:
         auto** const array = static_cast<void**>(g_metadata.try_allocate(capacity * sizeof(void*)));
         if (array == nullptr) return false;
         detail::copy_n(m_array, std::uint32_t{m_size}, array);
-        free_array();
+        release();
         m_array = array;
         m_capacity = capacity;
         return true;
     }
 
-    // Requires that nothing is held.
+    // Frees the array. Requires that what it holds is not used any more.
     void release() noexcept {
-        free_array();
+        if (m_array != nullptr) g_metadata.deallocate(m_array, m_capacity * sizeof(void*));
         m_array = nullptr;
         m_capacity = 0;
     }
@@ -178,15 +181,13 @@ public:
         return m_size <= m_capacity && (m_array != nullptr) == (m_capacity != 0);
     }
 
+#endif
+
 private:
     // How many blocks ahead those that are used next are prefetched. The processor prefetches ascending addresses itself, but not the
     // hardened build's order. A burst of a million packets of 1500 bytes: the creation is 1.3 times as slow as in the plain build with
     // 8, and 1.2 with 16 (Zen 4).
     static constexpr std::uint32_t k_ahead = k_hardened ? 16 : 8;
-
-    void free_array() noexcept {
-        if (m_array != nullptr) g_metadata.deallocate(m_array, m_capacity * sizeof(void*));
-    }
 
     observed<void*> m_hot;
     void** m_array = nullptr;

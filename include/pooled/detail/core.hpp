@@ -24,7 +24,6 @@
 #include "pooled/impl/pool/memory.hpp"
 #endif
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -109,7 +108,7 @@ public:
     [[nodiscard]] bool is_incremental() const noexcept { return m_teardown == pooled::teardown::incremental; }
     [[nodiscard]] bool is_immediate() const noexcept { return m_teardown == pooled::teardown::immediate; }
     [[nodiscard]] bool has_upstream() const noexcept { return m_has_upstream; }
-    [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
+    [[nodiscard]] char const* name() const noexcept { return m_name.elements; }
     [[nodiscard]] exhaustion_hook const& on_exhausted() const noexcept { return m_on_exhausted; }
     [[nodiscard]] pool_memory& memory() const noexcept { return m_memory; }
     // A hint, except for a thread that holds the lock of the caches.
@@ -145,12 +144,12 @@ protected:
           m_has_upstream(options.upstream != nullptr),
           m_on_exhausted(options.on_exhausted),
           m_memory(memory) {
-        std::size_t length = detail::smaller(options.name.size(), m_name.size() - 1);
+        std::size_t length = detail::smaller(options.name.size(), sizeof(m_name) - 1);
         // Does not cut within a character, whose further bytes are 10xxxxxx in UTF-8.
         if (length < options.name.size())
             while (length != 0 && (static_cast<unsigned char>(options.name[length]) & 0xc0) == 0x80)
                 --length;
-        options.name.copy(m_name.data(), length);
+        options.name.copy(m_name.elements, length);
     }
     ~pool_core() override = default;
     pool_core(pool_core const&) = delete;
@@ -172,7 +171,7 @@ private:
     std_atomics::atomic<bool> m_is_closed{false};
     std_atomics::atomic<pool_extension*> m_extension{nullptr};
     std_atomics::atomic<std::int64_t> m_remaining{0};  // blocks in use, once closed
-    std::array<char, 48> m_name{};
+    array<char, 48> m_name{};
     exhaustion_hook m_on_exhausted;
     pool_memory& m_memory;  // after the core and the local cache
 };

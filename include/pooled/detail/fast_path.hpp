@@ -96,63 +96,35 @@ POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at
         cache.pool_id;  // after leaving the gate and giving up the block, the cache may no longer exist
     auto const c = static_cast<class_index>(at / sizeof(class_cache));
     class_cache& one = cache.class_at(at);
-    one.prefetch_next(block, k_geometry[c].block_bytes);
+    one.prefetch_next(block, c);
     bool const is_pushed = one.push_cold(block);
     cache.gate.leave();
     if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
-}
-
-// A block from this thread's cache, or null.
-template <sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_cached(thread_cache* cache, class_index c) noexcept {
-    if constexpr (Sharing == sharing::local) {
-        void* const hot = cache->classes[c].pop_hot();
-        return hot != nullptr ? hot : allocate_cold_local(*cache, thread_cache::offset_of(c));
-    } else {
-        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
-            return nullptr;
-        void* const hot = cache->classes[c].pop_hot();
-        if (hot == nullptr) [[unlikely]]
-            return allocate_cold(*cache, thread_cache::offset_of(c));
-        cache->gate.leave();
-        return hot;
-    }
-}
-
-// False when the owner cannot enter the gate; the caller then keeps the block.
-template <sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate_cached(thread_cache* cache, class_index c,
-                                                          void* block) noexcept {
-    if constexpr (Sharing == sharing::local) {
-        if (cache->gate.is_closed()) [[unlikely]]
-            return false;
-        if (!cache->classes[c].push_hot(block)) [[unlikely]]
-            deallocate_cold(*cache, thread_cache::offset_of(c), block);
-        return true;
-    } else {
-        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
-            return false;
-        if (!cache->classes[c].push_hot(block)) [[unlikely]] {
-            deallocate_cold(*cache, thread_cache::offset_of(c), block);
-            return true;
-        }
-        cache->gate.leave();
-        return true;
-    }
 }
 
 // An instrument must see each call, but for the hardened build's: the inlined code then finds no cache, and calls the pool's core
 // (impl/instrument/instrument.hpp).
 inline constexpr bool k_has_cache = POOLED_CHECKED == 0 && POOLED_SANITIZE == 0 && POOLED_TRACKED == 0;
 
-// The same for a place.
+// A block from the cache of the place, or null.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(Place const& place, class_index c) noexcept {
     if constexpr (!k_has_cache) return nullptr;
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
             return nullptr;
-    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
+    thread_cache* const cache = place.cache();
+    void* block = nullptr;
+    if constexpr (Place::k_sharing == sharing::local) {
+        block = cache->classes[c].pop_hot();
+        if (block == nullptr) block = allocate_cold_local(*cache, thread_cache::offset_of(c));
+    } else if (cache != nullptr && cache->gate.enter()) [[likely]] {
+        block = cache->classes[c].pop_hot();
+        if (block == nullptr) [[unlikely]]
+            block = allocate_cold(*cache, thread_cache::offset_of(c));
+        else
+            cache->gate.leave();
+    }
     if constexpr (k_hardened)
         if (block != nullptr) hardened::claim(block);
     return block;
@@ -181,8 +153,14 @@ POOLED_ALWAYS_INLINE void deallocate_object(Place const& place, class_index c, v
                                             std::size_t bytes) noexcept {
     if constexpr (!k_has_cache) return deallocate_slow(place.id(), c, p, bytes);
     if constexpr (k_hardened) free_mark::put_on(p);
-    if (!deallocate_cached<Place::k_sharing>(place.cache(), c, p)) [[unlikely]]
-        deallocate_past_cache(place.id(), c, p);
+    thread_cache* const cache = place.cache();
+    bool const is_entered = Place::k_sharing == sharing::local ? !cache->gate.is_closed()
+                                                               : cache != nullptr && cache->gate.enter();
+    if (!is_entered) [[unlikely]]
+        return deallocate_past_cache(place.id(), c, p);
+    if (!cache->classes[c].push_hot(p)) [[unlikely]]
+        return deallocate_cold(*cache, thread_cache::offset_of(c), p);
+    if constexpr (Place::k_sharing == sharing::shared) cache->gate.leave();
 }
 
 // Any block.

@@ -23,7 +23,6 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/size_class.hpp"
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -133,7 +132,7 @@ public:
 private:
     static constexpr unsigned k_leaf_span_bits = 32;
     static constexpr std::size_t k_leaf_entries = (std::size_t{1} << k_leaf_span_bits) / k_granule_bytes;
-    using leaf = std::array<atomic<std::uint64_t>, k_leaf_entries>;
+    using leaf = atomic<std::uint64_t>[k_leaf_entries];
 
     [[nodiscard]] static std::size_t granule_of(std::uintptr_t address) noexcept {
         static_assert(k_leaf_span_bits == 32);

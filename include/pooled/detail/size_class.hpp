@@ -40,10 +40,10 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -160,8 +160,8 @@ struct class_geometry {
     return g;
 }
 
-inline constexpr std::array<class_geometry, k_class_count> k_geometry = [] {
-    std::array<class_geometry, k_class_count> table{};
+inline constexpr array<class_geometry, k_class_count> k_geometry = [] {
+    array<class_geometry, k_class_count> table{};
     class_index next = 0;
     auto const add = [&](std::size_t bytes) {
         std::size_t const natural = detail::smaller(bytes & (~bytes + 1), k_max_class_align);
@@ -190,9 +190,9 @@ inline constexpr std::array<class_geometry, k_class_count> k_geometry = [] {
 // Class of a size in steps of 8 bytes up to 1 KiB, in steps of 64 above: two tables of a few hundred bytes.
 template <std::size_t Step, std::size_t Most>
 [[nodiscard]] constexpr auto classes_of_sizes() noexcept {
-    std::array<std::uint8_t, Most / Step + 1> table{};
+    array<std::uint8_t, Most / Step + 1> table{};
     class_index c = 0;
-    for (std::size_t i = 0; i < table.size(); ++i) {
+    for (std::size_t i = 0; i <= Most / Step; ++i) {
         while (k_geometry[c].block_bytes < i * Step)
             ++c;
         table[i] = static_cast<std::uint8_t>(c);
@@ -243,7 +243,7 @@ inline constexpr std::size_t k_guard_bytes =
 static_assert(k_geometry[k_first_large - 1].block_bytes == k_max_block_bytes);
 static_assert(k_geometry[k_first_large - 1].align == k_max_class_align);
 static_assert(k_geometry[k_inlined_classes - 1].block_bytes == k_max_inlined_bytes);
-static_assert(k_geometry.back().block_bytes == k_max_large_block_bytes);
+static_assert(k_geometry[k_class_count - 1].block_bytes == k_max_large_block_bytes);
 static_assert(class_for(1, 2 * k_max_class_align) == k_large);
 static_assert(large_class_for(k_max_block_bytes + 1, 1) == k_first_large);
 static_assert(large_class_for(k_max_large_block_bytes, 1) == k_class_count - 1);

@@ -21,7 +21,6 @@
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -76,7 +75,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     // have at most k_large_bytes.
     static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
     observed<std::size_t> large_bytes;
-    alignas(k_cache_line) std::array<class_cache, k_class_count> classes;
+    alignas(k_cache_line) class_cache classes[k_class_count];
     thread_deferred deferred;
 
     // Where the cache of a class is, in bytes: a constant for a class known at compile time, so that code out of line does not
@@ -85,7 +84,7 @@ struct alignas(2 * k_cache_line) thread_cache {
         return c * sizeof(class_cache);
     }
     [[nodiscard]] POOLED_ALWAYS_INLINE class_cache& class_at(std::size_t offset) noexcept {
-        return *reinterpret_cast<class_cache*>(reinterpret_cast<std::byte*>(classes.data()) + offset);
+        return *reinterpret_cast<class_cache*>(reinterpret_cast<std::byte*>(classes) + offset);
     }
 
 #if POOLED_HAS_CODE
@@ -121,7 +120,7 @@ struct owned_links {
 struct thread_state {
     static constexpr std::uint32_t k_no_pool_id = ~std::uint32_t{0};
 
-    std::array<thread_cache*, k_near_slots> near_caches{};
+    thread_cache* near_caches[k_near_slots]{};
     std::uint32_t recent_id = k_no_pool_id;  // of `recent`, which is not null then
     thread_cache* recent = nullptr;
     far_array* far_caches = nullptr;

@@ -292,7 +292,7 @@ inline void end_free(char const* pool_name, std::byte* first, std::byte const* e
 
 class dead_pools {
 public:
-    using core_name = std::array<char, 48>;
+    using core_name = array<char, 48>;
 
     // The new core's memory. False when there is no memory.
     [[nodiscard]] bool open(void* core) noexcept {
@@ -328,7 +328,7 @@ public:
     [[nodiscard]] static bool is_dead(void const* core) noexcept { return is_marked(core, 2); }
     // Requires a dead pool.
     [[nodiscard]] static char const* name_of(void const* core) noexcept {
-        return std::launder(static_cast<dead_pool const*>(core))->name.data();
+        return std::launder(static_cast<dead_pool const*>(core))->name.elements;
     }
 
 private:
@@ -338,9 +338,9 @@ private:
         std::size_t bytes;
 
         dead_pool(core_name const& of, std::size_t size) noexcept : name(of), bytes(size) {}
-        void* do_allocate(std::size_t, std::size_t) override { fail_dead_pool(name.data(), this); }
+        void* do_allocate(std::size_t, std::size_t) override { fail_dead_pool(name.elements, this); }
         void do_deallocate(void* p, std::size_t, std::size_t) override {
-            detail::fail_deallocation(name.data(), p,
+            detail::fail_deallocation(name.elements, p,
                                       "it was freed before (double free), as all of this destroyed pool");
         }
         [[nodiscard]] bool do_is_equal(memory_resource const& other) const noexcept override {
@@ -465,7 +465,7 @@ inline void end_free(char const*, std::byte*, std::byte const*, std::size_t) noe
 struct dead_pools {
     [[nodiscard]] static bool open(void*) noexcept { return true; }
     static void close(void*) noexcept {}
-    static void free(void* core, std::size_t bytes, std::array<char, 48> const&) noexcept {
+    static void free(void* core, std::size_t bytes, array<char, 48> const&) noexcept {
         g_metadata.deallocate(core, bytes);
     }
 };

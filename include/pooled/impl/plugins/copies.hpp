@@ -25,7 +25,6 @@
 #include "pooled/impl/plugins/copies_none.hpp"
 #endif
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -67,9 +66,9 @@ struct block_type {
 struct copy_directory {
     atomic<memory_copy*> memory_copies{nullptr};
     atomic<std::uint64_t> regions{0};  // number of regions that came from upstream so far
-    std::array<atomic<std::uint64_t>, k_max_pools / 64> pool_ids{};
+    atomic<std::uint64_t> pool_ids[k_max_pools / 64]{};
     atomic<std::uint32_t> type_count{0};
-    std::array<atomic<block_type const*>, k_type_numbers> types{};
+    atomic<block_type const*> types[k_type_numbers]{};
 
     // acquire: pairs with the release in add(); the record is seen.
     [[nodiscard]] memory_copy* first() const noexcept {
@@ -112,7 +111,7 @@ struct copy_directory {
 
     // The lowest pool id from `lowest` on that is free; k_max_pools: none. O(ids / 64).
     [[nodiscard]] std::uint32_t claim_pool_id(std::uint32_t lowest) noexcept {
-        for (std::uint32_t w = lowest / 64; w < pool_ids.size(); ++w) {
+        for (std::uint32_t w = lowest / 64; w < k_max_pools / 64; ++w) {
             std::uint64_t const below = w == lowest / 64 ? (std::uint64_t{1} << lowest % 64) - 1 : 0;
             std::uint64_t taken = pool_ids[w].load(std::memory_order_relaxed);
             while (~(taken | below) != 0) {

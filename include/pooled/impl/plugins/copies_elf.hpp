@@ -8,7 +8,6 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -80,7 +79,7 @@ struct copy_note {
     std::uint32_t name_bytes = 7;
     std::uint32_t content_bytes = 8;
     std::uint32_t type = k_copy_interface;
-    std::array<char, 8> name{'p', 'o', 'o', 'l', 'e', 'd'};
+    char name[8]{'p', 'o', 'o', 'l', 'e', 'd'};
 };
 
 // Calls visit(copy_link&) for each note of one loaded file. It looks for notes at every multiple of 4, because linkers align

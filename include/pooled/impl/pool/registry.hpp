@@ -33,7 +33,6 @@
 #include "pooled/impl/os/metadata.hpp"
 #endif
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -152,7 +151,7 @@ private:
     memory_copy m_copy;
     atomic<char const*> m_abi{nullptr};  // of m_copy; null: not known yet
     std::uint32_t m_end = 0;             // no core has a higher id
-    std::array<atomic<pool_core*>, k_max_pools> m_cores{};
+    atomic<pool_core*> m_cores[k_max_pools]{};
 };
 
 POOLED_STATE(registry, g_registry);
@@ -339,7 +338,8 @@ inline void registry::on_thread_exit(void* argument) noexcept {
          cache != nullptr;)  // closed caches may be freed meanwhile
         cache = return_large(*cache) ? state.owned.first() : state.owned.after(*cache);
     state.ended = true;
-    state.near_caches.fill(nullptr);
+    for (thread_cache*& near : state.near_caches)
+        near = nullptr;
     state.forget(state.recent);
     unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
     state.has_closed.store(false, std::memory_order_relaxed);

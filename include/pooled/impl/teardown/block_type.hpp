@@ -25,7 +25,6 @@
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -76,16 +75,8 @@ public:
 
     // The tag of `type`, which is also stored in `tag`; k_no_type when all numbers are taken. If several threads do this for
     // one type, they agree on one tag; the other numbers are lost. `all`: the directory that assigns numbers.
-    [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, atomic<type_tag>& tag,
-                                               copy_directory& all) noexcept {
-        std::uint64_t const number = all.add_type(type);
-        if (number == 0) return k_no_type;
-        m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
-        type_tag const fresh = number * k_type_one;
-        type_tag known = k_no_type;
-        // release: pairs with the acquire in tag_of(); the entry is seen. acquire: a faster thread's entry is seen.
-        return tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
-    }
+    [[nodiscard]] POOLED_API type_tag add(block_type const& type, atomic<type_tag>& tag,
+                                          copy_directory& all) noexcept;
 
     // Called before main, and before other code of the calling library runs.
     void set_foreign(block_type const& type) noexcept {
@@ -95,7 +86,7 @@ public:
 private:
     // All zero until used, so it takes no space in a program's file.
     block_type m_foreign{};
-    std::array<atomic<std::uintptr_t>, k_type_numbers> m_offsets{};
+    atomic<std::uintptr_t> m_offsets[k_type_numbers]{};
 };
 
 POOLED_STATE(block_types, g_block_types);
@@ -104,6 +95,19 @@ POOLED_STATE(block_types, g_block_types);
 [[nodiscard]] inline block_type const* find_type(std::uint64_t word) noexcept {
     copy_directory const* const all = detail::find_directory(false);
     return all != nullptr ? all->type_of(word >> k_type_shift) : nullptr;
+}
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE type_tag block_types::add(block_type const& type, atomic<type_tag>& tag,
+                                      copy_directory& all) noexcept {
+    std::uint64_t const number = all.add_type(type);
+    if (number == 0) return k_no_type;
+    m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
+    type_tag const fresh = number * k_type_one;
+    type_tag known = k_no_type;
+    // release: pairs with the acquire in tag_of(); the entry is seen. acquire: a faster thread's entry is seen.
+    return tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
 }
 
 // The operations for types that this copy did not add.
@@ -130,6 +134,8 @@ inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::reti
 [[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_foreign_type() noexcept {
     g_block_types.set_foreign(k_foreign_type);
 }
+
+#endif
 
 // Files that share a state share it, too. With libpooled each file has its own: the dynamic linker may share such a variable between
 // the users of two.

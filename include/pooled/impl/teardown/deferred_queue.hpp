@@ -22,7 +22,6 @@
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -103,7 +102,7 @@ private:
         static constexpr std::size_t k_words = 510;
         segment* below;
         std::size_t count;
-        std::array<deferred, k_words> words;
+        deferred words[k_words];
     };
 
     // The object's own lines are in the cache or being fetched, because its count was just written. A std::shared_ptr has two
@@ -164,7 +163,7 @@ private:
     std::size_t m_behind = 0;  // in the segments and linked
     segment* m_top = nullptr;
     deferred m_linked;
-    std::array<deferred, k_window> m_window{};
+    deferred m_window[k_window]{};
 };
 
 #if POOLED_HAS_CODE
