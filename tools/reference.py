@@ -22,7 +22,7 @@ SOURCE = ROOT / "docs/reference.toml"
 EXAMPLES = ROOT / "examples/docs/reference.cpp"
 WORK = ROOT / "build/doxygen"
 # Where members of public classes are declared besides the headers of the reference.
-SHARED = ["fwd.hpp", "detail/counted_ptr.hpp", "detail/maker.hpp"]
+SHARED = ["fwd.hpp", "detail/maker.hpp"]
 FACTS = {"complexity": "Complexity", "exceptions": "Exceptions", "threads": "Thread safety"}
 SETTINGS = """\
 INPUT = {work}/source
@@ -204,6 +204,7 @@ def as_users_write(signature: str, name: str) -> str:
     text = re.sub(
         r"\bweak_counted_ptr(<(\w+), Counting>)?", lambda m: f"weak_{kind}rc_ptr" + (f"<{m[2]}>" if m[2] else ""), text
     )
+    text = re.sub(r"\bcounted_base<(\w+), Counting>", rf"{kind}rc_ptr<\1>", text)
     text = re.sub(r"\bcounted_ptr<(\w+), OtherCounting>", rf"{'' if kind else 'local_'}rc_ptr<\1>", text)
     text = re.sub(r"\bcounted_ptr(<(\w+), Counting>)?", lambda m: f"{kind}rc_ptr" + (f"<{m[2]}>" if m[2] else ""), text)
     text = re.sub(r"\b(?:detail::)?rc_ptr_of<(\w+), (?:Counting|counting_of<Sharing>)>", rf"{kind}rc_ptr<\1>", text)

@@ -109,18 +109,13 @@ public:
     template <class Other>
     [[nodiscard]] friend bool operator==(pool_allocator const& a,
                                          pool_allocator<Other, Pool> const& b) noexcept {
-        return a.is_of_pool_of(b);
+        return a.m_core == pool_allocator(b).m_core;
     }
 
 private:
     template <class, class>
     friend class pool_allocator;
     using place = detail::in_pool<detail::pool_access::k_sharing<Pool>>;
-
-    template <class Other>
-    [[nodiscard]] bool is_of_pool_of(pool_allocator<Other, Pool> const& other) const noexcept {
-        return m_core == other.m_core;
-    }
 
     detail::pool_core* m_core;
 };

@@ -39,8 +39,7 @@ template <class T, class... Args>
 template <class T, class... Args>
     requires detail::made_from<T, Args...>
 [[nodiscard]] POOLED_INLINE_ENTRY rc_ptr<T> make_rc(Args&&... args) {
-    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(),
-                                                                 std::forward<Args>(args)...);
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), std::forward<Args>(args)...);
 }
 template <class T, class... Args>
     requires detail::made_from<T, Args...>
@@ -58,7 +57,7 @@ template <detail::unbounded_array T>
 }
 template <detail::unbounded_array T>
 [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count) {
-    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(), count);
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count);
 }
 template <detail::unbounded_array T>
 [[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
@@ -77,11 +76,11 @@ template <detail::bounded_array T>
 }
 template <detail::unbounded_array T>
 [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count, detail::row_of<T> const& value) {
-    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(), count, value);
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count, value);
 }
 template <detail::bounded_array T>
 [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(detail::row_of<T> const& value) {
-    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(), value);
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), value);
 }
 template <detail::unbounded_array T>
 [[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count,
@@ -107,8 +106,7 @@ template <class T, class... Count>
 template <class T, class... Count>
     requires detail::made_of_length<T, Count...>
 [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite(Count... count) {
-    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(), count...,
-                                                                 detail::for_overwrite());
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count..., detail::for_overwrite());
 }
 
 // A T of `args`, followed in the same block by `count` objects of Element: value-initialised, or default-initialised (the T as well if there are
@@ -141,13 +139,13 @@ make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
 template <class T, class Element, class... Args>
 [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>> make_rc_with_tail(std::size_t count,
                                                                                         Args&&... args) {
-    return detail::make_with_tail<detail::by_rc<detail::among_threads>, T, Element>(
-        detail::in_default_pool(), count, std::forward<Args>(args)...);
+    return detail::make_with_tail<detail::by_rc<>, T, Element>(detail::in_default_pool(), count,
+                                                               std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>>
 make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    return detail::make_with_tail<detail::by_rc<detail::among_threads>, T, Element, detail::for_overwrite>(
+    return detail::make_with_tail<detail::by_rc<>, T, Element, detail::for_overwrite>(
         detail::in_default_pool(), count, std::forward<Args>(args)...);
 }
 

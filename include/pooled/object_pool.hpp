@@ -25,7 +25,6 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
-#include "pooled/detail/duration.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/handles.hpp"
 #include "pooled/detail/recycle_list.hpp"
@@ -553,8 +552,8 @@ private:
     friend struct object_pool_access;
 
     using shared = shared_handle<T, recycler_type>;
-    using unique = unique_handle<T, recycler_type>;
-    using rc = rc_handle<T, recycler_type, counting_of<Sharing>>;
+    using unique = counted_handle<T, recycler_type, unique_owner>;
+    using rc = counted_handle<T, recycler_type, rc_owner<counting_of<Sharing>>>;
     template <class Handle, class Otherwise, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE typename Handle::pointer get(Otherwise const& otherwise,
                                                                     Args&&... args) {

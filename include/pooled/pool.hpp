@@ -16,7 +16,6 @@
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/maker.hpp"
-#include "pooled/detail/origin.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/fwd.hpp"
@@ -82,7 +81,7 @@ public:
     void reserve(std::size_t count) {
         using object = std::remove_cv_t<T>;
         using shared = standard_control_block;
-        using counted = counted_object<object, from_default>;
+        using counted = counted_object<object, from_any<>>;
         detail::reserve_classes(*m_core, any_class_for(shared::k_bytes<object>, shared::k_align<object>),
                                 any_class_for(counted::k_bytes, counted::k_align), count,
                                 {detail::larger(shared::k_bytes<object>, counted::k_bytes),

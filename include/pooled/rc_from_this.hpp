@@ -6,7 +6,6 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/counted_ptr.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/rc_ptr.hpp"
 
@@ -29,8 +28,10 @@ public:
     }
 
     // Another observer, or an empty pointer.
-    [[nodiscard]] weak_rc_ptr<T> weak_rc_from_this() noexcept { return observe<T>(); }
-    [[nodiscard]] weak_rc_ptr<T const> weak_rc_from_this() const noexcept { return observe<T const>(); }
+    [[nodiscard]] weak_rc_ptr<T> weak_rc_from_this() noexcept { return find<detail::among_threads, T>(); }
+    [[nodiscard]] weak_rc_ptr<T const> weak_rc_from_this() const noexcept {
+        return find<detail::among_threads, T const>();
+    }
 
 protected:
     // A class may derive from the enable_rc_from_this of a base of its own, so they are protected.
@@ -46,15 +47,15 @@ private:
 
     template <class Counting, class Other>
     [[nodiscard]] detail::rc_ptr_of<Other, Counting> own() const {
-        if (m_self.empty() || !Counting::try_add_strong(m_self.header())) POOLED_THROW(std::bad_weak_ptr());
-        return detail::rc_access::adopt<Other, Counting>(detail::handle<Other>(m_self, m_self.get()));
+        auto owner = find<Counting, Other>();
+        if (owner == nullptr) POOLED_THROW(std::bad_weak_ptr());
+        return owner;
     }
-
-    template <class Other>
-    [[nodiscard]] weak_rc_ptr<Other> observe() const noexcept {
-        if (m_self.empty() || !detail::among_threads::try_add_strong(m_self.header())) return {};
-        return detail::rc_access::adopt<Other, detail::among_threads>(
-            detail::handle<Other>(m_self, m_self.get()));
+    // Empty if no pointer owns the object.
+    template <class Counting, class Other>
+    [[nodiscard]] detail::rc_ptr_of<Other, Counting> find() const noexcept {
+        if (m_self.empty() || !Counting::try_add_strong(m_self.header())) return {};
+        return detail::rc_access::adopt<Other, Counting>(detail::handle<Other>(m_self, m_self.get()));
     }
 
     detail::handle<T> m_self;

@@ -14,13 +14,18 @@
 // One pointer is for one thread at a time; different pointers to one object are for any thread. O(1).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/counted_ptr.hpp"
 #include "pooled/fwd.hpp"
+#include "pooled/impl/instrument/drop.hpp"
+#include "pooled/impl/instrument/sanitizer.hpp"
+#include "pooled/unique_ptr.hpp"
 
+#include <atomic>
 #include <compare>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <type_traits>
@@ -30,16 +35,307 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// A deleter that drops the owner it holds.
-template <class Owner>
-struct drop_owner {
-    Owner owner;
-    void operator()(void const volatile*) noexcept { owner.reset(); }
+// Eight bytes that lead both to an object as a T and to the header of its block, without knowledge of T: T may be incomplete, or
+// any base of the object, with or without a virtual function.
+//
+//   | bytes from the object's start to its T: 16 | address of the T: 48 |
+//
+// Nearly all handles point to the start of their object, and then equal a plain address. Requires user-space addresses of 48
+// bits, the default of x86-64 and AArch64; the page map refuses others.
+template <class T>
+class handle {
+public:
+    constexpr handle() noexcept = default;
+
+    // Requires an object whose block has a header; it starts at `start`.
+    handle(T* object, void const volatile* start) noexcept
+        : handle(object, address_of(object) - address_of(start)) {}
+
+    // The object of `other`, seen as a T.
+    template <class Other>
+    handle(handle<Other> const& other, T* object) noexcept
+        : handle(object,
+                 other.empty() ? 0 : other.offset() + (address_of(object) - address_of(other.get()))) {}
+
+    [[nodiscard]] T* get() const noexcept { return reinterpret_cast<T*>(m_bits & k_address_mask); }
+    [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
+    [[nodiscard]] std::uintptr_t offset() const noexcept { return m_bits >> k_offset_shift; }
+
+    // The start of the complete object.
+    [[nodiscard]] std::uintptr_t start() const noexcept { return (m_bits & k_address_mask) - offset(); }
+
+    // Requires a handle that is not empty.
+    [[nodiscard]] POOLED_ALWAYS_INLINE count_header& header() const noexcept {
+        std::uintptr_t object = m_bits;
+        if (offset() != 0) [[unlikely]] {
+            object = start();
+            asm("" : "+r"(object));  // prevents a conditional move, which would always wait for the offset
+        }
+        return *reinterpret_cast<count_header*>(object - sizeof(count_header));
+    }
+
+private:
+    static constexpr unsigned k_offset_shift = 48;
+    static constexpr std::uintptr_t k_address_mask = (std::uintptr_t{1} << k_offset_shift) - 1;
+    static_assert(sizeof(std::uintptr_t) == 8, "pooled::rc_ptr needs 64-bit addresses");
+
+    [[nodiscard]] static std::uintptr_t address_of(void const volatile* p) noexcept {
+        return reinterpret_cast<std::uintptr_t>(p);
+    }
+
+    handle(T* object, std::uintptr_t offset) noexcept
+        : m_bits(address_of(object) | offset << k_offset_shift) {
+        POOLED_CHECK(offset < (std::uintptr_t{1} << 16),
+                     "pooled::rc_ptr: a base class that lies 64 KiB or more into its object");
+        if (POOLED_SANITIZE != 0 && offset != 0) sanitizer::hide_pointer(object);
+    }
+
+    std::uintptr_t m_bits = 0;
+};
+
+template <class T, class Counting>
+class counted_ptr;
+template <class T, class Counting>
+class weak_counted_ptr;
+
+template <class T, class Counting>
+using weak_rc_ptr_of =
+    std::conditional_t<std::is_same_v<Counting, among_threads>, weak_rc_ptr<T>, weak_local_rc_ptr<T>>;
+
+// Access for the library's own make_ functions and casts.
+struct rc_access {
+    // Takes over an existing count.
+    template <class T, class Counting>
+    [[nodiscard]] static rc_ptr_of<T, Counting> adopt(handle<std::remove_extent_t<T>> counted) noexcept {
+        return rc_ptr_of<T, Counting>(counted);
+    }
+    // The pointer's count becomes the caller's.
+    template <class T, class Counting>
+    [[nodiscard]] static handle<std::remove_extent_t<T>> detach(counted_ptr<T, Counting>& p) noexcept {
+        return std::exchange(p.m_handle, {});
+    }
+    // Stores an object's handle in its enable_rc_from_this, `base`.
+    template <class T, class Other>
+    static void introduce(enable_rc_from_this<Other>* base, T* object) noexcept {
+        base->m_self = {static_cast<Other*>(object), object};
+    }
+    // `p` seen as a T; `seen` is what the cast made of p.get().
+    template <class T, class Other, class Counting>
+    [[nodiscard]] static rc_ptr_of<T, Counting> cast(counted_ptr<Other, Counting>&& p,
+                                                     std::remove_extent_t<T>* seen) noexcept {
+        if (seen == nullptr) return {};
+        handle<std::remove_extent_t<T>> const h(p.m_handle, seen);
+        p.m_handle = {};
+        return adopt<T, Counting>(h);
+    }
+};
+
+// What owners and observers have in common.
+template <class T, class Counting>
+class counted_base {
+public:
+    using element_type = std::remove_extent_t<T>;
+
+    // How many pointers own the object; 0 when empty. Exact when no other thread has one.
+    [[nodiscard]] long use_count() const noexcept {
+        if (m_handle.empty()) return 0;
+        return static_cast<long>(
+            count_header::strong_in(m_handle.header().word.load(std::memory_order_relaxed)));
+    }
+    // A strict weak order by object, the same for pointers to different bases of it, owners and observers.
+    template <class Other>
+    [[nodiscard]] bool owner_before(counted_base<Other, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+
+private:
+    template <class, class>
+    friend class counted_base;
+    template <class, class>
+    friend class counted_ptr;
+    template <class, class>
+    friend class weak_counted_ptr;
+    friend struct rc_access;
+
+    constexpr counted_base() noexcept = default;
+    constexpr explicit counted_base(handle<element_type> counted) noexcept : m_handle(counted) {}
+
+    handle<element_type> m_handle;
+};
+
+// The base of rc_ptr and local_rc_ptr: everything but the name. Each public pointer is a class of its own, so that compilers' messages show
+// `rc_ptr<T>` and templates deduce it.
+template <class T, class Counting>
+class counted_ptr : public counted_base<T, Counting> {
+    using base = counted_base<T, Counting>;
+    using base::m_handle;
+
+public:
+    using typename base::element_type;
+    using weak_type = weak_rc_ptr_of<T, Counting>;
+
+    constexpr counted_ptr() noexcept = default;
+    constexpr counted_ptr(std::nullptr_t) noexcept {}  // NOLINT: as std::shared_ptr converts
+
+    counted_ptr(counted_ptr const& other) noexcept : base(other.m_handle) { add(); }
+    counted_ptr(counted_ptr&& other) noexcept : base(std::exchange(other.m_handle, {})) {}
+
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    counted_ptr(counted_ptr<Other, Counting> const& other) noexcept  // NOLINT: upcasts convert
+        : base(handle<element_type>(other.m_handle, other.get())) {
+        add();
+    }
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    counted_ptr(counted_ptr<Other, Counting>&& other) noexcept  // NOLINT: upcasts convert
+        : base(handle<element_type>(other.m_handle, other.get())) {
+        other.m_handle = {};
+    }
+
+    // The unique_ptr's block has space for the counts: no allocation.
+    template <class Other>
+        requires std::convertible_to<Other*, T*> && (!std::is_array_v<Other>)
+    counted_ptr(unique_ptr<Other>&& other) noexcept {  // NOLINT: as std::shared_ptr takes one over
+        if (other == nullptr) return;
+        Other* const object = other.release();
+        m_handle = {object, detail::start_of(object)};
+        count_header& h = m_handle.header();
+        h.word.store(h.word.load(std::memory_order_relaxed) + count_header::k_strong_one,
+                     std::memory_order_relaxed);
+    }
+
+    // From a pointer that counts in the other way: an object that was made on one thread is shared among threads from now on,
+    // or the reverse. Requires that `other` is the object's only pointer, weak ones included; checked.
+    template <class Other, class OtherCounting>
+        requires std::convertible_to<Other*, T*> && (!std::same_as<Counting, OtherCounting>)
+    counted_ptr(counted_ptr<Other, OtherCounting>&& other) {  // NOLINT: a sole owner may change its kind
+        if (other.m_handle.empty()) return;
+        POOLED_CHECK(count_header::is_sole(other.m_handle.header().word.load(std::memory_order_acquire)),
+                     "pooled::rc_ptr: only a sole owner can change between rc_ptr and local_rc_ptr");
+        m_handle = {other.m_handle, other.get()};
+        other.m_handle = {};
+    }
+
+    // The object of `observer`. Throws std::bad_weak_ptr when the object was destroyed.
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    explicit counted_ptr(weak_counted_ptr<Other, Counting> const& observer) : counted_ptr(observer.lock()) {
+        if (m_handle.empty()) POOLED_THROW(std::bad_weak_ptr());
+    }
+
+    POOLED_ALWAYS_INLINE ~counted_ptr() {
+        if (m_handle.empty()) return;
+        instrument::drop_counted(&m_handle.header(), count_header::k_strong_mask);
+        Counting::release_strong(m_handle.header());
+    }
+
+    counted_ptr& operator=(counted_ptr other) noexcept {
+        swap(other);
+        return *this;
+    }
+
+    void reset() noexcept { counted_ptr().swap(*this); }
+    void swap(counted_ptr& other) noexcept { std::swap(m_handle, other.m_handle); }
+
+    [[nodiscard]] element_type* get() const noexcept { return m_handle.get(); }
+    [[nodiscard]] T* operator->() const noexcept
+        requires(!std::is_array_v<T>)
+    {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: -> on an empty pointer");
+        return get();
+    }
+    [[nodiscard]] std::add_lvalue_reference_t<T> operator*() const noexcept
+        requires(!std::is_void_v<T> && !std::is_array_v<T>)
+    {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: * on an empty pointer");
+        return *get();
+    }
+    // Requires the index of an element. The number of elements is not known here, except for a T[N].
+    [[nodiscard]] std::add_lvalue_reference_t<element_type> operator[](std::ptrdiff_t index) const noexcept
+        requires(std::is_array_v<T>)
+    {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: [] on an empty pointer");
+        POOLED_ASSERT(index >= 0 && (std::extent_v<T> == 0 || std::size_t(index) < std::extent_v<T>),
+                      "pooled::rc_ptr: [] outside of the array");
+        return get()[index];
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return !m_handle.empty(); }
+
+private:
+    template <class, class>
+    friend class counted_ptr;
+    template <class, class>
+    friend class weak_counted_ptr;
+    friend struct rc_access;
+
+    // Takes over one count.
+    explicit counted_ptr(handle<element_type> counted) noexcept : base(counted) {}
+
+    void add() const noexcept {
+        if (!m_handle.empty()) Counting::add_strong(m_handle.header());
+    }
+};
+
+// Observes an object without keeping it alive; keeps only its memory. Otherwise as rc_ptr.
+template <class T, class Counting>
+class weak_counted_ptr : public counted_base<T, Counting> {
+    using base = counted_base<T, Counting>;
+    using base::m_handle;
+
+public:
+    using typename base::element_type;
+
+    constexpr weak_counted_ptr() noexcept = default;
+    weak_counted_ptr(weak_counted_ptr const& other) noexcept : base(other.m_handle) { add(); }
+    weak_counted_ptr(weak_counted_ptr&& other) noexcept : base(std::exchange(other.m_handle, {})) {}
+
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    weak_counted_ptr(counted_ptr<Other, Counting> const& owner) noexcept  // NOLINT: as std::weak_ptr converts
+        : base(handle<element_type>(owner.m_handle, owner.get())) {
+        add();
+    }
+    // Through an owner: the conversion to a virtual base needs an object that is alive.
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    weak_counted_ptr(weak_counted_ptr<Other, Counting> const& other) noexcept  // NOLINT: upcasts convert
+        : weak_counted_ptr(other.lock()) {}
+
+    ~weak_counted_ptr() {
+        if (m_handle.empty()) return;
+        instrument::drop_counted(&m_handle.header(), count_header::k_weak_mask);
+        m_handle.header().release_weak();
+    }
+
+    weak_counted_ptr& operator=(weak_counted_ptr other) noexcept {
+        swap(other);
+        return *this;
+    }
+
+    void reset() noexcept { weak_counted_ptr().swap(*this); }
+    void swap(weak_counted_ptr& other) noexcept { std::swap(m_handle, other.m_handle); }
+
+    // An owner, or an empty pointer when the object was destroyed.
+    [[nodiscard]] rc_ptr_of<T, Counting> lock() const noexcept {
+        if (m_handle.empty() || !Counting::try_add_strong(m_handle.header())) return {};
+        return rc_access::adopt<T, Counting>(m_handle);
+    }
+    [[nodiscard]] bool expired() const noexcept { return this->use_count() == 0; }
+
+private:
+    template <class, class>
+    friend class counted_ptr;
+    template <class, class>
+    friend class weak_counted_ptr;
+
+    void add() const noexcept {
+        if (!m_handle.empty()) Counting::add_weak(m_handle.header());
+    }
 };
 
 }  // namespace detail
 
-// The members are those of detail::counted_ptr, in detail/counted_ptr.hpp.
 template <class T>
 class rc_ptr : public detail::counted_ptr<T, detail::among_threads> {
 public:
@@ -51,13 +347,6 @@ public:
     rc_ptr& operator=(rc_ptr const&) noexcept = default;
     rc_ptr& operator=(rc_ptr&&) noexcept = default;
     POOLED_ALWAYS_INLINE ~rc_ptr() = default;  // GCC would call it
-
-    template <class Other>
-        requires std::convertible_to<Other&&, rc_ptr>
-    rc_ptr& operator=(Other&& other) noexcept(std::is_nothrow_constructible_v<rc_ptr, Other>) {
-        rc_ptr(std::forward<Other>(other)).swap(*this);
-        return *this;
-    }
     friend void swap(rc_ptr& a, rc_ptr& b) noexcept { a.swap(b); }
 };
 
@@ -72,13 +361,6 @@ public:
     local_rc_ptr& operator=(local_rc_ptr const&) noexcept = default;
     local_rc_ptr& operator=(local_rc_ptr&&) noexcept = default;
     POOLED_ALWAYS_INLINE ~local_rc_ptr() = default;  // GCC would call it
-
-    template <class Other>
-        requires std::convertible_to<Other&&, local_rc_ptr>
-    local_rc_ptr& operator=(Other&& other) noexcept(std::is_nothrow_constructible_v<local_rc_ptr, Other>) {
-        local_rc_ptr(std::forward<Other>(other)).swap(*this);
-        return *this;
-    }
     friend void swap(local_rc_ptr& a, local_rc_ptr& b) noexcept { a.swap(b); }
 };
 
@@ -89,12 +371,6 @@ class weak_rc_ptr : public detail::weak_counted_ptr<T, detail::among_threads> {
 public:
     using detail::weak_counted_ptr<T, detail::among_threads>::weak_counted_ptr;
 
-    template <class Other>
-        requires std::convertible_to<Other&&, weak_rc_ptr>
-    weak_rc_ptr& operator=(Other&& other) noexcept(std::is_nothrow_constructible_v<weak_rc_ptr, Other>) {
-        weak_rc_ptr(std::forward<Other>(other)).swap(*this);
-        return *this;
-    }
     friend void swap(weak_rc_ptr& a, weak_rc_ptr& b) noexcept { a.swap(b); }
 };
 
@@ -103,13 +379,6 @@ class weak_local_rc_ptr : public detail::weak_counted_ptr<T, detail::on_one_thre
 public:
     using detail::weak_counted_ptr<T, detail::on_one_thread>::weak_counted_ptr;
 
-    template <class Other>
-        requires std::convertible_to<Other&&, weak_local_rc_ptr>
-    weak_local_rc_ptr&
-    operator=(Other&& other) noexcept(std::is_nothrow_constructible_v<weak_local_rc_ptr, Other>) {
-        weak_local_rc_ptr(std::forward<Other>(other)).swap(*this);
-        return *this;
-    }
     friend void swap(weak_local_rc_ptr& a, weak_local_rc_ptr& b) noexcept { a.swap(b); }
 };
 

@@ -24,7 +24,8 @@ template <class T, class Owner>
 [[nodiscard]] std::shared_ptr<T> share(Owner owner) {
     auto* const object = owner.get();
     if (object == nullptr) return {};
-    return std::shared_ptr<T>(object, drop_owner<Owner>{std::move(owner)}, allocator<std::byte>());
+    auto drop = [owner = std::move(owner)](void const volatile*) mutable noexcept { owner.reset(); };
+    return std::shared_ptr<T>(object, std::move(drop), allocator<std::byte>());
 }
 
 }  // namespace detail

@@ -8,7 +8,6 @@
 // are refused at compile time, since the object could not be destroyed through them.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/counted_elements.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/page_map.hpp"

@@ -44,7 +44,7 @@ public:
 
     // How many objects to ask the user's allocator for, at first and at most (0: no limit).
     explicit object_pool(size_type next_size = 32, size_type max_size = 0)
-        : chunks(sizeof(T), next_size, max_size, detail::chunk_align_of<T>()) {}
+        : chunks(sizeof(T), next_size, max_size, details::chunk_align_of<T>()) {}
 
     // Destroys the objects in use, highest address first: if nothing was freed, from newest to oldest. A destructor may destroy
     // objects that are not destroyed yet.
@@ -95,7 +95,7 @@ struct null_mutex {
 #if defined(BOOST_DISABLE_THREADS) || defined(BOOST_NO_MT) || defined(BOOST_POOL_NO_MT)
 using default_mutex = null_mutex;
 #else
-using default_mutex = pooled::detail::raw_mutex;
+using default_mutex = detail::raw_mutex;
 #endif
 
 template <class Mutex>
@@ -108,7 +108,7 @@ using guard = std::lock_guard<Mutex>;
 // `Align`: types that need a larger one than others of their size have a pool of their own.
 template <class Tag, unsigned RequestedSize, class UserAllocator = default_user_allocator_new_delete,
           class Mutex = details::pool::default_mutex, unsigned NextSize = 32, unsigned MaxSize = 0,
-          std::size_t Align = detail::chunk_align(RequestedSize)>
+          std::size_t Align = details::chunk_align(RequestedSize)>
 class POOLED_EXPORT singleton_pool {
 public:
     using tag = Tag;
@@ -158,18 +158,18 @@ private:
     POOLED_NOINLINE static bool make() {
         ::new (s_memory) shared;
         if constexpr (std::is_same_v<Mutex, details::pool::null_mutex>) return true;
-        return pooled::detail::platform::at_fork([] { all().mutex.lock(); }, unlock, unlock);
+        return detail::platform::at_fork([] { all().mutex.lock(); }, unlock, unlock);
     }
     static void unlock() { all().mutex.unlock(); }
 
     // The mutex and the first members of the pool share a cache line.
     alignas(shared) alignas(
-        pooled::detail::k_cache_line) static inline constinit std::byte s_memory[sizeof(shared)]{};
+        detail::k_cache_line) static inline constinit std::byte s_memory[sizeof(shared)]{};
     // Before main(), as in Boost: a child that is forked while another thread makes the pool would wait for that for ever.
     static inline bool const s_is_early = (all(), true);
 };
 
-namespace detail {
+namespace details {
 
 // Stateless and always equal. T may be incomplete until a member is used, and void for rebinding.
 template <class T, class Tag, class UserAllocator, class Mutex, unsigned NextSize, unsigned MaxSize>
@@ -221,7 +221,7 @@ public:
 
     // Memory for n objects; n may be 0. Throws std::bad_array_new_length if they exceed the address space, else std::bad_alloc.
     static T* allocate(size_type n = 1) {
-        if (n > pooled::detail::k_size_max / sizeof(T)) throw std::bad_array_new_length();
+        if (n > detail::k_size_max / sizeof(T)) throw std::bad_array_new_length();
         void* const p = n > 1 ? chunks<>::ordered_malloc(n) : (chunks<>::malloc)();
         if (p == nullptr) [[unlikely]]
             throw std::bad_alloc();
@@ -241,7 +241,7 @@ private:
         singleton_pool<Tag, sizeof(Other), UserAllocator, Mutex, NextSize, MaxSize, chunk_align_of<Other>()>;
 };
 
-}  // namespace detail
+}  // namespace details
 
 // For containers and std::allocate_shared, on the singleton_pool of their tag and of T's size, and as thread-safe as that. The two
 // differ only in their pools.
@@ -249,13 +249,13 @@ struct pool_allocator_tag {};
 template <class T, class UserAllocator = default_user_allocator_new_delete,
           class Mutex = details::pool::default_mutex, unsigned NextSize = 32, unsigned MaxSize = 0>
 using pool_allocator =
-    detail::singleton_allocator<T, pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize>;
+    details::singleton_allocator<T, pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize>;
 
 struct fast_pool_allocator_tag {};
 template <class T, class UserAllocator = default_user_allocator_new_delete,
           class Mutex = details::pool::default_mutex, unsigned NextSize = 32, unsigned MaxSize = 0>
 using fast_pool_allocator =
-    detail::singleton_allocator<T, fast_pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize>;
+    details::singleton_allocator<T, fast_pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize>;
 
 // A list of free chunks in memory that the caller provides. As in Boost, each free chunk contains the address of the next one, so
 // this class, unlike all others of the library, writes to free chunks and reads them. A list is ordered if the addresses ascend; the

@@ -29,11 +29,11 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/core.hpp"
-#include "pooled/detail/duration.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/os/mutex.hpp"
+#include "pooled/options.hpp"
 #include "pooled/pool.hpp"
 
 #include <array>
@@ -52,12 +52,12 @@ enum class sharing : bool;
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
 
-namespace detail {
+namespace details {
 
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 class resource_pool;
 
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 class pool_resource : public std::pmr::memory_resource {
 public:
     // Throws std::bad_alloc when memory for the pool's own structures, or pool ids (65536 at once), run out. Takes no memory from
@@ -92,35 +92,34 @@ private:
     resource_pool<Sharing>& m_pool;
 };
 
-}  // namespace detail
+}  // namespace details
 
 // Any thread may call.
-class synchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing{true}> {
+class synchronized_pool_resource : public details::pool_resource<detail::sharing{true}> {
 public:
     using pool_resource::pool_resource;
 };
 
 // For one thread at a time.
-class unsynchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing{false}> {
+class unsynchronized_pool_resource : public details::pool_resource<detail::sharing{false}> {
 public:
     using pool_resource::pool_resource;
 };
 
 #if POOLED_HAS_CODE
-namespace detail {
+namespace details {
 
-using pooled::detail::class_index;
-using pooled::detail::k_geometry;
-using pooled::detail::k_slab_bytes;
+using detail::class_index;
+using detail::k_geometry;
+using detail::k_slab_bytes;
 
 // As a memory_resource, it is the upstream of its pool, which records its chunks itself: the upstream resource with a lock. As in the
 // standard libraries, one thread at a time calls that, so a monotonic_buffer_resource can serve a synchronized pool.
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 class resource_pool final : public std::pmr::memory_resource {
-    static constexpr bool k_is_shared = Sharing == pooled::detail::sharing::shared;
+    static constexpr bool k_is_shared = Sharing == detail::sharing::shared;
     // The most blocks of the smallest class that a pool ever asks upstream for at once.
-    static constexpr std::size_t k_most_blocks =
-        pooled::detail::k_default_chunk_bytes / pooled::detail::k_min_block_bytes;
+    static constexpr std::size_t k_most_blocks = detail::k_default_chunk_bytes / detail::k_min_block_bytes;
     static constexpr std::size_t k_first_bytes = 1024;  // of a class's first small chunk
 
 public:
@@ -140,34 +139,34 @@ public:
 
     void release() noexcept {
         core().memory().discard();
-        pooled::detail::scoped_lock const lock(m_mutex);
+        detail::scoped_lock const lock(m_mutex);
         forget_small_chunks();
         while (piece* const one = m_pieces.first())
             give_back(*one);
     }
 
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take(std::size_t bytes, std::size_t align) {
-        class_index const c = pooled::detail::class_for(bytes, align);
+        class_index const c = detail::class_for(bytes, align);
         if (is_direct(bytes, c)) [[unlikely]]
             return take_direct(bytes, align);
         if (!has_small_chunks(c)) [[likely]] {
-            POOLED_TRY { return pooled::detail::allocate_or_throw(place(), c, bytes, align); }
+            POOLED_TRY { return detail::allocate_or_throw(place(), c, bytes, align); }
             POOLED_CATCH(std::bad_alloc const&) {}  // upstream refused a slab
         }
         return take_small(c, bytes, align);
     }
     POOLED_ALWAYS_INLINE void put(void* p, std::size_t bytes, std::size_t align) noexcept {
-        class_index const c = pooled::detail::class_for(bytes, align);
+        class_index const c = detail::class_for(bytes, align);
         if (is_direct(bytes, c)) [[unlikely]]
             return put_direct(p, bytes);
         if (has_small_chunks(c) && !m_pool.owns(p)) [[unlikely]]
             return put_small(c, p);
-        pooled::detail::deallocate(place(), c, p, bytes);
+        detail::deallocate(place(), c, p, bytes);
     }
 
 private:
     struct piece {
-        pooled::detail::list_links<piece> links;
+        detail::list_links<piece> links;
         std::size_t bytes;
         std::size_t align;
     };
@@ -181,30 +180,28 @@ private:
 
     [[nodiscard]] static std::pmr::pool_options effective(std::pmr::pool_options options) noexcept {
         auto const limited = [](std::size_t value, std::size_t most) {
-            return value == 0 ? most : pooled::detail::smaller(value, most);
+            return value == 0 ? most : detail::smaller(value, most);
         };
         options.max_blocks_per_chunk = limited(options.max_blocks_per_chunk, k_most_blocks);
-        class_index const c = pooled::detail::class_for(
-            limited(options.largest_required_pool_block, pooled::detail::k_max_block_bytes), 1);
+        class_index const c =
+            detail::class_for(limited(options.largest_required_pool_block, detail::k_max_block_bytes), 1);
         options.largest_required_pool_block =
-            c == pooled::detail::k_large ? pooled::detail::k_max_block_bytes : k_geometry[c].block_bytes;
+            c == detail::k_large ? detail::k_max_block_bytes : k_geometry[c].block_bytes;
         return options;
     }
     // Whole slabs; 0 lets chunks double up to the limit.
     [[nodiscard]] static std::size_t chunk_bytes_for(std::size_t most_blocks) noexcept {
         if (most_blocks == k_most_blocks) return 0;
-        std::size_t const bytes = most_blocks * pooled::detail::k_min_block_bytes;
-        return pooled::detail::larger(pooled::detail::round_down(bytes, k_slab_bytes), k_slab_bytes);
+        std::size_t const bytes = most_blocks * detail::k_min_block_bytes;
+        return detail::larger(detail::round_down(bytes, k_slab_bytes), k_slab_bytes);
     }
 
-    [[nodiscard]] pooled::detail::pool_core& core() const noexcept {
-        return pooled::detail::pool_access::core(m_pool);
-    }
-    [[nodiscard]] POOLED_ALWAYS_INLINE pooled::detail::in_pool<Sharing> place() const noexcept {
-        return pooled::detail::in_pool<Sharing>(core());
+    [[nodiscard]] detail::pool_core& core() const noexcept { return detail::pool_access::core(m_pool); }
+    [[nodiscard]] POOLED_ALWAYS_INLINE detail::in_pool<Sharing> place() const noexcept {
+        return detail::in_pool<Sharing>(core());
     }
     [[nodiscard]] POOLED_ALWAYS_INLINE bool is_direct(std::size_t bytes, class_index c) const noexcept {
-        return bytes > m_options.largest_required_pool_block || c == pooled::detail::k_large;
+        return bytes > m_options.largest_required_pool_block || c == detail::k_large;
     }
     // A thread that deallocates a block got it from the thread that set this, so a relaxed load sees it.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool has_small_chunks(class_index c) const noexcept {
@@ -218,7 +215,7 @@ private:
     [[nodiscard]] POOLED_NOINLINE void* take_small(class_index c, std::size_t bytes, std::size_t align) {
         if (blocks_of_slab(c) <= m_options.max_blocks_per_chunk)
             if (void* const p = core().take_free(c, bytes, align)) return p;
-        pooled::detail::scoped_lock const lock(m_mutex);
+        detail::scoped_lock const lock(m_mutex);
         small_class& mine = m_small[c];
         if (mine.first == nullptr) add_small_chunk(c);
         free_block* const first = mine.first;
@@ -226,15 +223,15 @@ private:
         return first;
     }
     POOLED_NOINLINE void put_small(class_index c, void* p) noexcept {
-        pooled::detail::scoped_lock const lock(m_mutex);
+        detail::scoped_lock const lock(m_mutex);
         push(c, p);
     }
     [[nodiscard]] POOLED_NOINLINE void* take_direct(std::size_t bytes, std::size_t align) {
-        pooled::detail::scoped_lock const lock(m_mutex);
+        detail::scoped_lock const lock(m_mutex);
         return take_piece(bytes, align);
     }
     POOLED_NOINLINE void put_direct(void* p, std::size_t bytes) noexcept {
-        pooled::detail::scoped_lock const lock(m_mutex);
+        detail::scoped_lock const lock(m_mutex);
         give_back(*std::launder(reinterpret_cast<piece*>(static_cast<std::byte*>(p) + record_offset(bytes))));
     }
 
@@ -260,8 +257,8 @@ private:
         }
     }
     [[nodiscard]] std::size_t limited_count(class_index c, std::size_t count) const noexcept {
-        return pooled::detail::clamp<std::size_t>(
-            count, 1, pooled::detail::smaller(m_options.max_blocks_per_chunk, blocks_of_slab(c)));
+        return detail::clamp<std::size_t>(count, 1,
+                                          detail::smaller(m_options.max_blocks_per_chunk, blocks_of_slab(c)));
     }
     void push(class_index c, void* p) noexcept { m_small[c].first = ::new (p) free_block{m_small[c].first}; }
     void forget_small_chunks() noexcept {
@@ -274,16 +271,15 @@ private:
     }
 
     [[nodiscard]] static constexpr std::size_t record_offset(std::size_t bytes) noexcept {
-        return pooled::detail::round_down(pooled::detail::saturating_add(bytes, alignof(piece) - 1),
-                                          alignof(piece));
+        return detail::round_down(detail::saturating_add(bytes, alignof(piece) - 1), alignof(piece));
     }
     // A size beyond the address space is requested, too: the standard lets a pool resource throw only what upstream throws.
     [[nodiscard]] void* take_piece(std::size_t bytes, std::size_t align) {
         std::size_t const record_at = record_offset(bytes);
-        std::size_t const all = pooled::detail::saturating_add(record_at, sizeof(piece));
-        bool const is_beyond = all == pooled::detail::k_size_max;
+        std::size_t const all = detail::saturating_add(record_at, sizeof(piece));
+        bool const is_beyond = all == detail::k_size_max;
         // No upstream can grant the largest alignment; many would grant the size, as it wraps in them.
-        align = is_beyond ? std::bit_floor(all) : pooled::detail::larger(align, alignof(piece));
+        align = is_beyond ? std::bit_floor(all) : detail::larger(align, alignof(piece));
         void* const p = m_upstream->allocate(all, align);
         if (is_beyond) {
             m_upstream->deallocate(p, all, align);
@@ -300,11 +296,11 @@ private:
     }
 
     void* do_allocate(std::size_t bytes, std::size_t align) override {
-        pooled::detail::scoped_lock const lock(m_mutex);
+        detail::scoped_lock const lock(m_mutex);
         return m_upstream->allocate(bytes, align);
     }
     void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
-        pooled::detail::scoped_lock const lock(m_mutex);
+        detail::scoped_lock const lock(m_mutex);
         m_upstream->deallocate(p, bytes, align);
     }
     [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
@@ -313,48 +309,48 @@ private:
 
     std::pmr::pool_options m_options;
     std::pmr::memory_resource* m_upstream;
-    pooled::detail::optional_mutex m_mutex{k_is_shared};
-    pooled::detail::intrusive_list<piece> m_pieces;
-    std::array<std::atomic<bool>, pooled::detail::k_first_large> m_has_small_chunks;
-    std::array<small_class, pooled::detail::k_first_large> m_small;
+    detail::optional_mutex m_mutex{k_is_shared};
+    detail::intrusive_list<piece> m_pieces;
+    std::array<std::atomic<bool>, detail::k_first_large> m_has_small_chunks;
+    std::array<small_class, detail::k_first_large> m_small;
     std::conditional_t<k_is_shared, pooled::pool, pooled::local_pool> m_pool;
 };
 
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 pool_resource<Sharing>::pool_resource(std::pmr::pool_options const& options,
                                       std::pmr::memory_resource* upstream)
     : m_pool(*new resource_pool<Sharing>(options, upstream)) {}
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 pool_resource<Sharing>::~pool_resource() {
     delete &m_pool;
 }
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 void pool_resource<Sharing>::release() {
     m_pool.release();
 }
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 std::pmr::memory_resource* pool_resource<Sharing>::upstream_resource() const noexcept {
     return m_pool.upstream();
 }
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 std::pmr::pool_options pool_resource<Sharing>::options() const noexcept {
     return m_pool.options();
 }
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 void* pool_resource<Sharing>::do_allocate(std::size_t bytes, std::size_t align) {
     return m_pool.take(bytes, align);
 }
-template <pooled::detail::sharing Sharing>
+template <detail::sharing Sharing>
 void pool_resource<Sharing>::do_deallocate(void* p, std::size_t bytes, std::size_t align) {
     m_pool.put(p, bytes, align);
 }
 
 #if defined(POOLED_BUILDS_LIBRARY)
-template class pool_resource<pooled::detail::sharing::shared>;
-template class pool_resource<pooled::detail::sharing::local>;
+template class pool_resource<detail::sharing::shared>;
+template class pool_resource<detail::sharing::local>;
 #endif
 
-}  // namespace detail
+}  // namespace details
 #endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat

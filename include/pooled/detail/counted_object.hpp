@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The layout of an object of make_rc or make_unique in its block, and the header word in front of it.
+// The layout of an object or array of make_rc or make_unique in its block, and the header word in front of it.
 //
-//   block  | padding to alignof(T), none up to 8 | header: 8 | object |
+//   object             | padding to alignof(T), none up to 8 | header: 8 | object |
+//   array of make_rc   | count: 8 | padding to alignof(T) | header: 8 | element 0 | element 1 | …
+//   of make_unique     | count: 8 | padding to alignof(T) | element 0 | element 1 | …
 //
 //   header | type: 14 | weak: 24 | strong: 26 |
 //
@@ -13,6 +15,9 @@
 // A unique_ptr therefore becomes an rc_ptr by one store. The last owner, if it is also the only reference (strong = weak = 1),
 // drops without a locked instruction, since no other thread can take a reference any more.
 // Overflow of a count ends the process with a message; that is 67 million owners of one object, or 16 million observers.
+//
+// Elements have no extents: the rows of int[n][4] are 4 n elements. They are destroyed from last to first. An array is never deferred;
+// objects that its elements own may be.
 
 #include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
@@ -33,6 +38,7 @@
 #include <memory>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -57,6 +63,11 @@ struct count_header {
     }
     [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
     [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
+
+    // Of an object whose only owner drops it, and which may observe itself after its destructor has run.
+    void release_owner() noexcept {
+        word.store(word.load(std::memory_order_relaxed) & ~k_strong_mask, std::memory_order_relaxed);
+    }
 
     // Called after the last owner is gone: drops the weak count that all owners held together, and frees the block unless it is
     // observed. acq_rel: pairs with the same by other threads; all they did to the block is seen when it is freed.
@@ -158,12 +169,95 @@ struct rc_from_this_tag {};
 template <class T>
 inline constexpr bool k_has_rc_from_this = std::is_base_of_v<rc_from_this_tag, T>;
 
+// Destroys the object, which lies in a block; false: it must be deferred.
+template <bool IsImmediate, class T>
+[[nodiscard]] bool try_destroy_in(void const* block, T* object) noexcept {
+    if constexpr (IsImmediate)
+        return detail::try_destroy(object, false);
+    else
+        return !detail::is_incremental(block) && detail::try_destroy(object, true);
+}
+POOLED_ALWAYS_INLINE void defer_object(deferred d, void const* object, std::size_t bytes,
+                                       bool is_immediate) noexcept {
+    if (is_immediate)
+        detail::defer_to_outermost(d, object, bytes);
+    else
+        detail::defer_or_finish(d, object, bytes);
+}
+
+// The element of an array without its extents; the number of them in `rows` elements of T[], k_size_max if that exceeds the address
+// space.
+template <class T>
+using element_of = std::remove_cv_t<std::remove_all_extents_t<T>>;
+template <class T, class Element = element_of<T>>
+[[nodiscard]] constexpr std::size_t elements_in(auto const& rows) noexcept {
+    constexpr std::size_t row_bytes = sizeof(std::remove_extent_t<T>);
+    return saturating_multiply(static_cast<std::size_t>(rows), row_bytes / sizeof(Element));
+}
+
+// An array in its block. Header: its bytes, or 0.
+template <class T, std::size_t Header = 0>
+struct counted_array {
+    static constexpr std::size_t k_offset = detail::larger(alignof(T), sizeof(std::size_t) + Header);
+    static constexpr std::size_t k_align = detail::larger(alignof(T), alignof(std::size_t));
+
+    [[nodiscard]] static T* first_in(void* block) noexcept {
+        return reinterpret_cast<T*>(static_cast<std::byte*>(block) + k_offset);
+    }
+    [[nodiscard]] static void* block_of(void* first) noexcept {
+        return static_cast<std::byte*>(first) - k_offset;
+    }
+    // Requires a block in use whose count was written.
+    [[nodiscard]] static std::size_t count_in(void* block) noexcept {
+        instrument::expect_in_use(block);
+        return *static_cast<std::size_t const*>(block);
+    }
+
+    POOLED_ALWAYS_INLINE static void destroy(T* first, std::size_t count) noexcept {
+        if constexpr (!std::is_trivially_destructible_v<T>)
+            for (std::size_t i = count; i-- != 0;)
+                std::destroy_at(first + i);
+    }
+};
+
+// Initial values of elements, besides copies of a row.
+struct by_value {};
+struct for_overwrite {};
+
+// Constructs elements in ascending order, from what a Row, which may itself be an array, is initialised with. If that throws, destroys the
+// elements before it from last to first, as std::make_shared does; libstdc++'s own algorithms destroy from first to last.
+template <class Row, class T, class Initial>
+void construct_rows(T* first, std::size_t count, Initial const& initial) {
+    struct constructed {
+        T* first;
+        std::size_t count = 0;
+        ~constructed() { counted_array<T>::destroy(first, count); }
+    } made{first};
+    for (; made.count != count; ++made.count) {
+        // Not std::uninitialized_value_construct_n: libstdc++'s finds functions of the element's namespace by its argument.
+        void* const place = first + made.count;
+        if constexpr (std::is_same_v<Initial, by_value>)
+            ::new (place) T();
+        else if constexpr (std::is_same_v<Initial, for_overwrite>)
+            ::new (place) T;
+        else
+            std::construct_at(static_cast<T*>(place), reinterpret_cast<T const*>(std::addressof(
+                                                          initial))[made.count % (sizeof(Row) / sizeof(T))]);
+    }
+    made.count = 0;
+}
+
+// T is the object's type; U[] for an array of make_rc.
 template <class T, class Origin>
 class counted_object {
+    using object = std::remove_extent_t<T>;  // or the first element
+    using array = counted_array<object, sizeof(count_header)>;
+
 public:
-    static constexpr std::size_t k_offset = detail::larger(alignof(T), sizeof(count_header));
-    static constexpr std::size_t k_align = detail::larger(alignof(T), alignof(count_header));
-    static constexpr std::size_t k_bytes = k_offset + sizeof(T);
+    static constexpr std::size_t k_offset =
+        std::is_array_v<T> ? array::k_offset : detail::larger(alignof(object), sizeof(count_header));
+    static constexpr std::size_t k_align = detail::larger(alignof(object), alignof(count_header));
+    static constexpr std::size_t k_bytes = k_offset + sizeof(object);
     static constexpr class_index k_class = class_for(k_bytes, k_align);
 
     // What make_rc and make_unique need before they allocate. Throws std::length_error.
@@ -174,13 +268,9 @@ public:
             return tag_or_throw<k_type>();
     }
 
-    [[nodiscard]] static void* place_in(void* block) noexcept {
-        return static_cast<std::byte*>(block) + k_offset;
-    }
-
-    // Requires an object just constructed at place_in(). `counts`: k_sole or k_unique.
-    static void set_header(T* object, type_tag type, std::uint64_t counts) noexcept {
-        ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
+    // Requires what was just constructed so many bytes into its block. `counts`: k_sole or k_unique.
+    static void set_header(object* made, type_tag type, std::uint64_t counts) noexcept {
+        ::new (static_cast<void*>(reinterpret_cast<std::byte*>(made) - sizeof(count_header)))
             count_header{counts | type};
     }
 
@@ -189,24 +279,36 @@ private:
     static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
                                        !k_has_rc_from_this<T> && k_class != k_large &&
                                        k_offset == sizeof(count_header);
+    static constexpr bool k_is_recycled = requires(object* made) { Origin::retire(made); };
+    static constexpr bool k_may_be_deferred =
+        !std::is_array_v<T> && !k_is_recycled && k_is_deferrable_type<T>;
 
     static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
-    static T* object_of(void* header) noexcept {
-        return std::launder(reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
+    static object* object_of(void* header) noexcept {
+        return std::launder(
+            reinterpret_cast<object*>(static_cast<std::byte*>(header) + sizeof(count_header)));
+    }
+    static void* block_of(void* header) noexcept {
+        return static_cast<std::byte*>(header) + sizeof(count_header) - k_offset;
+    }
+    static void destroy(void* header) noexcept {
+        if constexpr (std::is_array_v<T>)
+            array::destroy(object_of(header), array::count_in(block_of(header)));
+        else if constexpr (k_is_recycled)
+            Origin::retire(object_of(header));
+        else
+            std::destroy_at(object_of(header));
     }
 
     static void retire(void* header) noexcept {
-        // The object may observe itself after its destructor has run.
         if constexpr (k_has_rc_from_this<T>) {
-            count_header& h = header_at(header);
-            h.word.store(h.word.load(std::memory_order_relaxed) & ~count_header::k_strong_mask,
-                         std::memory_order_relaxed);
+            header_at(header).release_owner();
             return retire_observed(header);
         } else {
-            if constexpr (k_is_deferrable_type<T>)
+            if constexpr (k_may_be_deferred)
                 if (!Origin::k_is_immediate || !t_teardown.may_recurse()) [[unlikely]]
                     return retire_slow(header);
-            std::destroy_at(object_of(header));
+            destroy(header);
             free(header);
         }
     }
@@ -216,44 +318,36 @@ private:
     }
 
     static void retire_observed(void* header) noexcept {
-        if constexpr (k_is_deferrable_type<T>) {
+        if constexpr (k_may_be_deferred) {
             if (!is_destroyed(header)) return defer(header, true);
         } else {
-            std::destroy_at(object_of(header));
+            destroy(header);
         }
         header_at(header).release_weak();
     }
 
-    // False: the object must be deferred.
     [[nodiscard]] static bool is_destroyed(void* header) noexcept {
-        if constexpr (Origin::k_is_immediate)
-            return detail::try_destroy(object_of(header), false);
-        else
-            return !detail::is_incremental(header) && detail::try_destroy(object_of(header), true);
+        return detail::try_destroy_in<Origin::k_is_immediate>(header, object_of(header));
     }
-
     static void defer(void* header, bool is_observed) noexcept {
         deferred const d(header, detail::tag_of<k_type>(), is_observed);
-        if constexpr (Origin::k_is_immediate)
-            detail::defer_to_outermost(d, object_of(header), sizeof(T));
-        else
-            detail::defer_or_finish(d, object_of(header), sizeof(T));
+        detail::defer_object(d, object_of(header), sizeof(object), Origin::k_is_immediate);
     }
 
     // In the hardened build, an object that was deferred twice is not destroyed again.
     static void finish(void* header) noexcept {
         instrument::expect_in_use(header);
-        std::destroy_at(object_of(header));
+        destroy(header);
         free(header);
     }
     static void finish_observed(void* header) noexcept {
         instrument::expect_in_use(header);
-        std::destroy_at(object_of(header));
+        destroy(header);
         header_at(header).release_weak();
     }
     static void free(void* header) noexcept {
         if constexpr (k_offset != sizeof(count_header)) instrument::mark_header(header);
-        Origin::deallocate(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes, k_align);
+        Origin::deallocate(block_of(header), k_bytes, k_align);
     }
 
     static constexpr block_type k_type{.retire = retire,
@@ -262,7 +356,7 @@ private:
                                        .finish_observed = finish_observed,
                                        .free = free,
                                        .object_offset = sizeof(count_header),
-                                       .object_bytes = sizeof(T)};
+                                       .object_bytes = sizeof(object)};
 };
 
 // Whether only weak pointers keep the object of make_rc that lies so many bytes into the block.

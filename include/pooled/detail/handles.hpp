@@ -61,72 +61,26 @@ private:
     slot* m_slot;
 };
 
-template <class Recycler>
-struct shared_releaser {
-    template <class T>
-    void operator()(T* object) const noexcept {
+// The Origin of an object: its last owner releases it, and its slot is recycled with its last observer.
+// Never deferred: an object rarely drops others when it is released, and a thread may be waiting for it.
+template <class T, class Recycler>
+struct recycled {
+    static constexpr bool k_is_default = false;
+    static constexpr bool k_is_immediate = true;
+
+    static void retire(T* object) noexcept {
         slot& s = Recycler::layout::slot_of(object);
         Recycler::of(s).release(s);
     }
-};
-
-// The type that the word in front of the object names, for handles that know only that word.
-template <class T, class Recycler>
-class recycled_object {
-public:
-    // Throws std::length_error when the process has too many types of counted objects.
-    [[nodiscard]] static type_tag tag() { return detail::tag_or_throw<k_type>(); }
-
-    // `counts`: count_header::k_sole or k_unique.
-    static T* set_header(slot& s, type_tag type, std::uint64_t counts) noexcept {
-        T* const object = std::addressof(Recycler::layout::object_of(s));
-        ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
-            count_header{counts | type};
-        detail::introduce(object);
-        return object;
-    }
-
-private:
-    static slot& slot_of(void* header) noexcept {
-        return Recycler::layout::slot_of(
-            reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
-    }
-    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
-
-    static void retire(void* header) noexcept {
-        if constexpr (k_has_rc_from_this<T>) {  // on_release may ask it for another owner
-            count_header& h = header_at(header);
-            h.word.store(h.word.load(std::memory_order_relaxed) & ~count_header::k_strong_mask,
-                         std::memory_order_relaxed);
-            return retire_observed(header);
-        } else {
-            slot& s = slot_of(header);
-            Recycler::of(s).release(s);
-            free(header);
-        }
-    }
-    static void retire_observed(void* header) noexcept {
-        slot& s = slot_of(header);
-        Recycler::of(s).release(s);
-        header_at(header).release_weak();
-    }
-    static void free(void* header) noexcept {
+    static void deallocate(void* block, std::size_t, std::size_t) noexcept {
+        std::byte* const object = static_cast<std::byte*>(block) + counted_object<T, recycled>::k_offset;
+        auto* const header = reinterpret_cast<count_header*>(object) - 1;
         if constexpr (POOLED_CHECKED != 0)
-            header_at(header).word.store(0, std::memory_order_relaxed);  // a second drop is detected
-        instrument::mark_header(header);                                 // likewise
-        slot& s = slot_of(header);
+            header->word.store(0, std::memory_order_relaxed);  // a second drop is detected
+        instrument::mark_header(header);                       // likewise
+        slot& s = Recycler::layout::slot_of(reinterpret_cast<T*>(object));
         Recycler::of(s).recycle(s);
     }
-
-    // Released immediately, never deferred: an object rarely drops others when it is released, and a thread may be waiting for
-    // it. So `finish` is the same as `retire`.
-    static constexpr block_type k_type{.retire = retire,
-                                       .retire_observed = retire_observed,
-                                       .finish = retire,
-                                       .finish_observed = retire_observed,
-                                       .free = free,
-                                       .object_offset = sizeof(count_header),
-                                       .object_bytes = sizeof(T)};
 };
 
 // The kinds of handle. Each is constructed before a slot is acquired, because construction may throw, and then owns the slot;
@@ -138,33 +92,28 @@ struct shared_handle {
 
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
-        return pointer(std::addressof(Recycler::layout::object_of(*s)), shared_releaser<Recycler>{},
-                       control_allocator<T, Recycler>(*s));
+        return pointer(
+            std::addressof(Recycler::layout::object_of(*s)),
+            [](T* object) noexcept { recycled<T, Recycler>::retire(object); },
+            control_allocator<T, Recycler>(*s));
     }
 };
 
-template <class T, class Recycler>
-struct unique_handle {
-    using pointer = unique_ptr<T>;
-    static constexpr tracking::weak_test k_is_only_weak = nullptr;
+// By their Owner: unique_owner, rc_owner.
+template <class T, class Recycler, class Owner>
+struct counted_handle {
+    using pointer = typename Owner::template pointer<T>;
+    static constexpr tracking::weak_test k_is_only_weak =
+        Owner::k_counts_owners ? &is_only_weakly_counted<Recycler::layout::k_offset> : nullptr;
 
-    type_tag const type = recycled_object<T, Recycler>::tag();
+    using counted = counted_object<T, recycled<T, Recycler>>;
+    type_tag const type = counted::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
-        return pointer(recycled_object<T, Recycler>::set_header(*s, type, count_header::k_unique));
-    }
-};
-
-template <class T, class Recycler, class Counting>
-struct rc_handle {
-    using pointer = rc_ptr_of<T, Counting>;
-    static constexpr tracking::weak_test k_is_only_weak = &is_only_weakly_counted<Recycler::layout::k_offset>;
-
-    type_tag const type = recycled_object<T, Recycler>::tag();
-    [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
-        if (s == nullptr) return {};
-        return rc_owner<Counting>::template own<T>(
-            recycled_object<T, Recycler>::set_header(*s, type, count_header::k_sole));
+        T* const object = std::addressof(Recycler::layout::object_of(*s));
+        counted::set_header(object, type, Owner::k_counts);
+        detail::introduce(object);
+        return Owner::template own<T>(object);
     }
 };
 

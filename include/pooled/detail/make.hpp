@@ -5,7 +5,7 @@
 //
 //                 object                   followed by a tail               array
 //   by_shared     std::allocate_shared     the same, in a larger block      a tail, to whose first element the pointer points
-//   by_counted    header | object          the same, in a larger block      length | header | elements; see counted_elements.hpp
+//   by_counted    header | object          the same, in a larger block      length | header | elements; see counted_object.hpp
 //
 // in a place: in_default_pool, whose id is a constant, or in_pool. The block is allocated first, then the object is constructed; the block
 // returns to the pool if that throws. Arguments of `for_overwrite` stand for default-initialisation.
@@ -15,16 +15,16 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/control_block.hpp"
-#include "pooled/detail/counted_elements.hpp"
+#include "pooled/detail/core.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/counted_ptr.hpp"
 #include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/origin.hpp"
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/detail/tailed.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/tracked.hpp"
+#include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
+#include "pooled/impl/teardown/incremental.hpp"
 #include "pooled/rc_from_this.hpp"
 #include "pooled/rc_ptr.hpp"
 #include "pooled/unique_ptr.hpp"
@@ -38,6 +38,20 @@
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+// Before an object is made in a pool that is not immediate: whether it will be deferred. Only the copy of the library that made
+// the pool can defer; objects that another copy makes in it are destroyed immediately. Throws std::bad_alloc.
+[[nodiscard]] POOLED_API bool prepare_deferral(pool_core& core);
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE bool prepare_deferral(pool_core& core) {
+    if (detail::is_foreign(core)) return false;
+    if (core.is_incremental()) deferred_objects::attach_to(core);
+    return true;
+}
+
+#endif
 
 template <class T>
 concept unbounded_array = std::is_unbounded_array_v<T>;
@@ -59,6 +73,8 @@ using row_of = std::remove_extent_t<T>;
 // How the counted pointers of a pool count: without atomics in a local pool.
 template <sharing Sharing>
 using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
+
+enum class on_failure : bool { throws, returns_empty };
 
 template <class T, class... Args>
 inline constexpr bool k_is_constructible = std::is_constructible_v<T, Args...>;
@@ -95,7 +111,10 @@ struct block_for {
         std::conditional_t<std::is_same_v<Place, in_default_pool>, from_default, from_pool<Place::k_sharing>>;
     template <std::size_t Bytes, std::size_t Align, on_failure OnFailure>
     [[nodiscard]] POOLED_ALWAYS_INLINE static void* allocate(Place const& place, Args const&...) {
-        return detail::allocate_object<Bytes, Align, OnFailure>(place);
+        if constexpr (OnFailure == on_failure::returns_empty)
+            return detail::try_allocate_bytes(place, Bytes, Align);
+        else
+            return detail::allocate_bytes_or_throw(place, Bytes, Align);
     }
 };
 template <class Place, class Row, class Initial, class... Args>
@@ -109,24 +128,15 @@ struct block_for<Place, tail_length<Row, Initial>, Args...> {
     }
 };
 
-// Returns its block to the pool unless released: a guard while a constructor may throw.
+// Returns its block to the pool, unless that is null: a guard while a constructor may throw.
 template <class Origin>
-class held_block {
-public:
-    held_block(void* block, std::size_t bytes, std::size_t align) noexcept
-        : m_block(block), m_bytes(bytes), m_align(align) {}
+struct held_block {
+    void* block;
+    std::size_t bytes;
+    std::size_t align;
     POOLED_ALWAYS_INLINE ~held_block() {
-        if (m_block != nullptr) Origin::deallocate(m_block, m_bytes, m_align);
+        if (block != nullptr) Origin::deallocate(block, bytes, align);
     }
-    held_block(held_block const&) = delete;
-    held_block& operator=(held_block const&) = delete;
-
-    void release() noexcept { m_block = nullptr; }
-
-private:
-    void* m_block;
-    std::size_t m_bytes;
-    std::size_t m_align;
 };
 
 // Whether objects of the pool are to be deferred when they are dropped. Throws std::bad_alloc.
@@ -148,16 +158,11 @@ struct by_shared {
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_object(Place const& place,
                                                                              Args&&... args) {
         using origin = typename block_for<Place, std::remove_reference_t<Args>...>::origin;
-        if constexpr (std::is_same_v<origin, from_default>) {
-            return std::allocate_shared<T>(control_block_allocator<std::remove_cv_t<T>, from_default>(),
-                                           std::forward<Args>(args)...);
-        } else {
-            if constexpr (k_is_deferrable_type<T>)
-                if (detail::is_to_be_deferred(place)) [[unlikely]]
-                    return by_shared::make_in<T, typename origin::deferring, OnFailure>(
-                        place, std::forward<Args>(args)...);
-            return by_shared::make_in<T, origin, OnFailure>(place, std::forward<Args>(args)...);
-        }
+        if constexpr (k_is_deferrable_type<T>)
+            if (detail::is_to_be_deferred(place)) [[unlikely]]
+                return by_shared::make_in<T, typename origin::deferring, OnFailure>(
+                    place, std::forward<Args>(args)...);
+        return by_shared::make_in<T, origin, OnFailure>(place, std::forward<Args>(args)...);
     }
 
     // The control block of std::allocate_shared for an array has another place in each standard library, and no size of which one knows.
@@ -199,10 +204,10 @@ struct by_counted : Owner {
             block_for::template allocate<counted::k_bytes, counted::k_align, OnFailure>(place, args...);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (block == nullptr) return typename Owner::template pointer<T>();
-        held_block<origin> held(block, counted::k_bytes, counted::k_align);
-        object* const made =
-            detail::construct_in<object>(counted::place_in(block), std::forward<Args>(args)...);
-        held.release();
+        held_block<origin> held{block, counted::k_bytes, counted::k_align};
+        object* const made = by_counted::construct<object>(static_cast<std::byte*>(block) + counted::k_offset,
+                                                           std::forward<Args>(args)...);
+        held.block = nullptr;
         counted::set_header(made, type, Owner::k_counts);
         detail::introduce(made);
         return Owner::template own<T>(made);
@@ -210,23 +215,34 @@ struct by_counted : Owner {
 
     template <class T, on_failure OnFailure, class Place, class Initial = by_value>
     [[nodiscard]] static auto make_array(Place const& place, auto const& rows, Initial const& initial = {}) {
-        using array = typename Owner::template array<T>;
-        using element = typename array::element;
+        using element = element_of<T>;
+        using counted = counted_object<element[], from_any<>>;
+        using array = counted_array<element, Owner::k_counts_owners ? sizeof(count_header) : 0>;
         std::size_t const count = detail::elements_in<T, element>(rows);
-        type_tag const type = array::tag();
+        type_tag type = k_no_type;
+        if constexpr (Owner::k_counts_owners) type = counted::tag();
         void* const block =
             detail::allocate_elements<element, OnFailure>(place, array::k_offset, count, array::k_align);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (block == nullptr) return typename Owner::template pointer<T>();
-        held_block<from_any<>> held(block, 0, array::k_align);
+        held_block<from_any<>> held{block, 0, array::k_align};
         element* const first = array::first_in(block);
         detail::construct_rows<std::remove_cv_t<row_of<T>>>(first, count, initial);
-        held.release();
-        array::set_header(block, count, type);
+        held.block = nullptr;
+        ::new (block) std::size_t(count);
+        if constexpr (Owner::k_counts_owners) counted::set_header(first, type, Owner::k_counts);
         return Owner::template own<T>(reinterpret_cast<row_of<T>*>(first));
     }
 
 private:
+    template <class T, class... Args>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static T* construct(void* place, Args&&... args) {
+        if constexpr ((std::is_same_v<std::remove_cvref_t<Args>, for_overwrite> || ...))
+            return ::new (place) T;
+        else  // in a system header: conversions of the user's arguments cause no warning here
+            return std::construct_at(static_cast<T*>(place), std::forward<Args>(args)...);
+    }
+
     // The pool determines how the object is retired, but not its layout.
     template <class T, class Origin, class Place>
     [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag([[maybe_unused]] Place const& place) {
@@ -237,12 +253,11 @@ private:
     }
 };
 
-// `array`: the layout of a T[]. own(): takes over an object, or elements, that have just got a header; null is allowed.
+// An array of one that counts no owners has no header. own(): takes over an object, or elements, that were just made; null is allowed.
 struct unique_owner {
     template <class T>
     using pointer = unique_ptr<T>;
-    template <class T>
-    using array = counted_array<std::remove_cv_t<row_of<T>>>;
+    static constexpr bool k_counts_owners = false;
     static constexpr std::uint64_t k_counts = count_header::k_unique;
     template <class T>
     static constexpr tracking::weak_test k_is_only_weak = nullptr;
@@ -256,12 +271,11 @@ template <class Counting>
 struct rc_owner {
     template <class T>
     using pointer = rc_ptr_of<T, Counting>;
-    template <class T>
-    using array = counted_elements<element_of<T>>;
+    static constexpr bool k_counts_owners = true;
     static constexpr std::uint64_t k_counts = count_header::k_sole;
     template <class T>
-    static constexpr tracking::weak_test k_is_only_weak = &is_only_weakly_counted<std::conditional_t<
-        std::is_array_v<T>, array<T>, counted_object<std::remove_cv_t<T>, from_any<>>>::k_offset>;
+    static constexpr tracking::weak_test k_is_only_weak = &is_only_weakly_counted<counted_object<
+        std::conditional_t<std::is_array_v<T>, element_of<T>[], std::remove_cv_t<T>>, from_any<>>::k_offset>;
 
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static rc_ptr_of<T, Counting> own(row_of<T>* object) noexcept {
@@ -269,7 +283,7 @@ struct rc_owner {
     }
 };
 using by_unique = by_counted<unique_owner>;
-template <class Counting>
+template <class Counting = among_threads>
 using by_rc = by_counted<rc_owner<Counting>>;
 
 // What the make_ functions do. `args`: of the constructor; for an array, its length if the type has none, and what each row is
@@ -281,10 +295,13 @@ template <class By, class T, on_failure OnFailure = on_failure::throws, class Pl
         return By::template make_array<T, OnFailure>(place, std::extent_v<T>, args...);
     else if constexpr (std::is_array_v<T>)
         return By::template make_array<T, OnFailure>(place, args...);
-    else if constexpr (detail::is_made_of<T, Args...>())
-        return By::template make_object<T, OnFailure>(place, std::forward<Args>(args)...);
-    else
+    else if constexpr (!detail::is_made_of<T, Args...>())
         return {};
+    else if constexpr (std::is_same_v<By, by_shared> && std::is_same_v<Place, in_default_pool>)
+        return std::allocate_shared<T>(control_block_allocator<std::remove_cv_t<T>, from_default>(),
+                                       std::forward<Args>(args)...);
+    else
+        return By::template make_object<T, OnFailure>(place, std::forward<Args>(args)...);
 }
 
 template <class By, class T, class Element, class Initial = by_value,

@@ -18,7 +18,7 @@
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/counted_elements.hpp"
+#include "pooled/detail/counted_object.hpp"
 #include "pooled/fwd.hpp"
 
 #include <cstddef>

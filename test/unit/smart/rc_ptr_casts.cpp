@@ -2,7 +2,6 @@
 
 // Counted pointers to bases, wherever they lie in the object and with or without a virtual destructor, and back.
 
-#include "pooled/detail/counted_ptr.hpp"
 #include "pooled/pooled.hpp"
 #include "pooled/rc_ptr.hpp"
 

@@ -51,20 +51,19 @@ struct default_user_allocator_malloc_free {
     static void(free)(char* block) { (std::free)(block); }
 };
 
-namespace detail {
+namespace details {
 
 // A chunk's size is a multiple of its type's alignment, and only the size is known here: this is the largest alignment of any
 // type of that size, up to a cache line, and at least that of a pointer, which Boost guarantees.
 [[nodiscard]] constexpr std::size_t chunk_align(std::size_t chunk_bytes) noexcept {
-    return std::clamp<std::size_t>(chunk_bytes & (~chunk_bytes + 1), alignof(void*),
-                                   pooled::detail::k_cache_line);
+    return std::clamp<std::size_t>(chunk_bytes & (~chunk_bytes + 1), alignof(void*), detail::k_cache_line);
 }
 template <class T>
 [[nodiscard]] constexpr std::size_t chunk_align_of() noexcept {
     return (std::max)(chunk_align(sizeof(T)), alignof(T));
 }
 
-}  // namespace detail
+}  // namespace details
 
 // What the UserAllocator throws propagates.
 template <class UserAllocator = default_user_allocator_new_delete>
@@ -77,7 +76,7 @@ public:
     // `requested_size`: bytes of a chunk. `next_size`, `max_size`: how many chunks to ask the user's allocator for, at first
     // and at most (0: no limit). `align`: of the chunks; if it is not given, the largest that a type of that size can need, up to 64.
     explicit pool(size_type requested_size, size_type next_size = 32, size_type max_size = 0)
-        : pool(requested_size, next_size, max_size, detail::chunk_align(requested_size)) {}
+        : pool(requested_size, next_size, max_size, details::chunk_align(requested_size)) {}
     pool(size_type requested_size, size_type next_size, size_type max_size, std::size_t align)
         : m_bytes(chunk_bytes(requested_size, align)), m_align(align), m_requested(requested_size) {
         for (int bits = 3; bits < 64; bits *= 2)  // Newton: each step doubles the bits that are right
@@ -131,8 +130,7 @@ public:
         if (chunks == nullptr || n == 0) return;
         std::size_t const row = row_chunks(n);
         if (row == 1) return (free)(chunks);
-        region const& r = region_of(chunks);
-        mark(r, index(r, chunks), row, true);
+        mark_free(chunks, row);
     }
     void ordered_free(void* chunks, size_type n) noexcept { (free)(chunks, n); }
 
@@ -187,7 +185,7 @@ private:
     [[nodiscard]] static constexpr std::size_t chunk_bytes(std::size_t requested,
                                                            std::size_t align) noexcept {
         std::size_t const least = (std::max)(requested, sizeof(void*));
-        return pooled::detail::round_down(pooled::detail::saturating_add(least, align - 1), align);
+        return detail::round_down(detail::saturating_add(least, align - 1), align);
     }
     // As Boost computes it: that a region can have.
     [[nodiscard]] std::size_t most_chunks() const noexcept {
@@ -234,6 +232,10 @@ private:
             if (is_free && g->next == nullptr) before = insert(g, before);
         }
     }
+    POOLED_ALWAYS_INLINE void mark_free(void* chunks, std::size_t n) noexcept {
+        region const& r = region_of(chunks);
+        mark(r, index(r, chunks), n, true);
+    }
     static group* insert(group* g, group* before) noexcept {
         g->next = before->next;
         return before->next = g;
@@ -243,10 +245,7 @@ private:
         auto const size = static_cast<std::size_t>(m_top - m_recent);
         std::size_t const capacity = 2 * size + 64;
         void* const grown = (std::realloc)(m_recent, capacity * sizeof(void*));
-        if (grown == nullptr) {
-            region const& r = region_of(chunk);
-            return mark(r, index(r, chunk), 1, true);
-        }
+        if (grown == nullptr) return mark_free(chunk, 1);
         m_recent = static_cast<void**>(grown);
         m_top = m_recent + size;
         m_limit = m_recent + capacity;
@@ -255,11 +254,8 @@ private:
     // Marks the recent chunks. Whether there were any.
     POOLED_NOINLINE bool settle() noexcept {
         bool const is_any = m_top != m_recent;
-        while (m_top != m_recent) {
-            void* const p = *--m_top;
-            region const& r = region_of(p);
-            mark(r, index(r, p), 1, true);
-        }
+        while (m_top != m_recent)
+            mark_free(*--m_top, 1);
         return is_any;
     }
 
@@ -333,9 +329,8 @@ private:
     }
     [[nodiscard]] bool add_region(std::size_t count) {
         std::size_t const groups = count / k_bits + 1;
-        std::size_t const bytes =
-            pooled::detail::saturating_add(count * m_bytes, groups * sizeof(group) + m_align);
-        if (bytes >= (std::min)(k_most_bytes, pooled::detail::k_size_max / 2)) return false;
+        std::size_t const bytes = detail::saturating_add(count * m_bytes, groups * sizeof(group) + m_align);
+        if (bytes >= (std::min)(k_most_bytes, detail::k_size_max / 2)) return false;
         if (m_region_count == m_region_capacity) {
             std::size_t const capacity = 2 * m_region_capacity + 8;
             void* const grown = (std::realloc)(m_regions, capacity * sizeof(region));
@@ -349,8 +344,7 @@ private:
         for (std::size_t i = 0; i != groups; ++i)
             ::new (first + i) group{};
         std::size_t const before =
-            pooled::detail::round_up(pooled::detail::address_of(first + groups), m_align) -
-            pooled::detail::address_of(raw);
+            detail::round_up(detail::address_of(first + groups), m_align) - detail::address_of(raw);
         std::byte* const begin = reinterpret_cast<std::byte*>(raw) + before;
         region* const place = first_above(raw);
         std::copy_backward(place, m_regions + m_region_count, m_regions + m_region_count + 1);

@@ -17,7 +17,6 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
-#include "pooled/detail/duration.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
