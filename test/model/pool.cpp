@@ -124,7 +124,7 @@ public:
     void trim() { static_cast<void>(m_pool->trim()); }
     void close() { std::destroy_at(std::exchange(m_pool, nullptr)); }
 
-    static void end_thread() { pooled::detail::registry::end_thread(); }
+    static void end_thread() { pooled::detail::registry::end_thread(&pooled::detail::t_state); }
     // The thread is cancelled while it uses its cache.
     static void enter_gates() {
         for (auto& cache : pooled::detail::t_state.owned)

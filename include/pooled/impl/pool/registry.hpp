@@ -112,11 +112,10 @@ public:
     // system has no memory or does not support the gate's barrier. Requires a core that is not foreign. `for_now`: also for a thread that
     // has ended, and without the barrier; the gate is then stopped.
     [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core, bool for_now = false) noexcept;
-    // Returns all caches of the calling thread.
-    static void end_thread() noexcept { on_thread_exit(&t_state); }
+    // Returns all caches of the calling thread, whose thread_state that is.
+    static void end_thread(void* state) noexcept;
 
 private:
-    static void on_thread_exit(void* state) noexcept;
     static bool return_large(thread_cache& cache) noexcept;
     [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     void free(far_array& one) noexcept;
@@ -201,7 +200,7 @@ inline void registry::prepare() {
     scoped_lock const own(m_mutex);
     if (m_is_ready.load(std::memory_order_relaxed)) return;
     static_cast<void>(platform::has_heavy_barrier());  // asks the system, also for a fork
-    m_exit_hook.create(on_thread_exit);
+    m_exit_hook.create(end_thread);
     if constexpr (k_hardened) free_mark::choose();
     detail::start_checks(
         [](void const* block) noexcept { return g_registry.name_of(g_page_map.find(block).pool_id()); });
@@ -328,7 +327,7 @@ inline bool registry::return_large(thread_cache& cache) noexcept {
 }
 
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
-inline void registry::on_thread_exit(void* argument) noexcept {
+inline void registry::end_thread(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
     // A thread that was cancelled inside its gates first leaves them: others wait for that, holding a lock that is needed here.
     state.far_gate.leave();

@@ -74,8 +74,7 @@ struct thread_deferrals {
     bool is_armed = false;   // finish_thread() will run
     bool has_ended = false;  // it has run: the thread defers nothing any more, unless it drains
     unsigned drains = 0;     // in progress
-    unsigned reliefs =
-        0;  // allocations that found no memory, nested in destructors that such allocations run
+    unsigned reliefs = 0;    // that allocations without memory run, each in a destructor of the one before
 };
 POOLED_STATE(thread_local thread_deferrals, t_deferrals, {});
 
@@ -181,7 +180,7 @@ public:
                 break;
             }
         }
-        if (--t_deferrals.drains == 0 && t_state.ended) g_registry.end_thread();
+        if (--t_deferrals.drains == 0 && t_state.ended) g_registry.end_thread(&t_state);
         return done;
     }
 
