@@ -89,7 +89,7 @@ LINES = {
     "heap": 2426,
     "cache": 1575,
     "pool": 3019,
-    "teardown": 1264,
+    "teardown": 1258,
     "smart": 2760,
     "object": 2077,
     "compat": 2035,

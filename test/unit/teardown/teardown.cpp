@@ -17,6 +17,11 @@ constexpr std::uintptr_t k_fibre = std::uintptr_t{0x7a00'0000'0000};  // no stac
 
 class teardown_state_test : public testing::Test {
 protected:
+    [[nodiscard]] static stack_bounds find_stack_bounds() {
+        stack_bounds found;
+        platform::find_stack(found.low, found.high);
+        return found;
+    }
     // With large pages, an emulator does not list the main thread's stack in /proc/self/maps.
     [[nodiscard]] static bool has_bounds() {
 #if defined(POOLED_TEST_EMULATED)

@@ -163,6 +163,7 @@ enum class drop_way : unsigned char {
     defer,      // to the outermost drop
 };
 
+// Empty where they are not known.
 struct stack_bounds {
     std::uintptr_t low = 0;
     std::uintptr_t high = 0;
@@ -171,13 +172,6 @@ struct stack_bounds {
 };
 
 #if POOLED_HAS_CODE
-// Those of the calling thread's own stack; empty where the system does not say.
-[[nodiscard]] POOLED_NOINLINE inline stack_bounds find_stack_bounds() noexcept {
-    stack_bounds found;
-    platform::find_stack(found.low, found.high);
-    return found;
-}
-
 // From now on, the pool calls this layer, in the code of the calling file, which may share the state of another one. Called before
 // the first object is deferred.
 inline void install_hooks() noexcept;
@@ -298,7 +292,7 @@ private:
 
     void ask_bounds() noexcept {
         if (m_knows_bounds) return;
-        m_bounds = find_stack_bounds();
+        platform::find_stack(m_bounds.low, m_bounds.high);
         m_knows_bounds = true;
     }
 
