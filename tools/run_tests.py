@@ -4,11 +4,11 @@
 
 usage: run_tests.py [PRESET[:LABEL[,LABEL]...]]...
 
-For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. Those of other processors are
-skipped where their compiler or emulator is missing. With labels, only the tests that have one of them are built and
-run; test/CMakeLists.txt lists them. Two more go with the preset gcc: python, the Python tests, and benchmarks, every
-benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, with the processor
-seconds that each part took, and so does the exit status.
+For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. Those of other processors and
+systems are skipped where their compiler or emulator is missing. With labels, only the tests that have one of them are
+built and run; test/CMakeLists.txt lists them. Two go with the preset gcc: python, the Python tests, and benchmarks:
+every benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, with the
+processor seconds that each part took, and so does the exit status.
 """
 
 import os
@@ -25,9 +25,18 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 BENCH_PRESET = "bench-smoke"
 BENCH = ROOT / "build" / BENCH_PRESET / "bench/pooled-bench"
-# Run under emulation, ten times as slow: those that have to do with the processor. Without those that fork:
-# qemu 7.2 ends a forked child that starts a thread.
-CROSS_PRESETS = ["aarch64", "riscv64"]
+# Run under emulation, ten times as slow, or on Wine: those that have to do with the processor or the system. Without
+# those that fork: qemu 7.2 ends a forked child that starts a thread, and Windows has none. For each, what it needs: one
+# of the commands of each group.
+QEMU_PRESETS = ["aarch64", "riscv64"]
+CROSS_NEEDS = {
+    **{name: [[f"{name}-linux-gnu-g++", f"{name}-linux-gnu-g++-12"], [f"qemu-{name}"]] for name in QEMU_PRESETS},
+    "windows": [
+        ["x86_64-w64-mingw32-g++-posix", "x86_64-w64-mingw32-g++"],
+        ["wine64", "wine", "/usr/lib/wine/wine64"],
+    ],
+}
+CROSS_PRESETS = list(CROSS_NEEDS)
 CROSS_LABELS = ["unit", "stress"]
 PRESETS = ["gcc", "clang-libstdcxx", "clang-libcxx", "asan", "gcc-asan", "tsan", "checked", *CROSS_PRESETS]
 # Label of a test -> what has to be built for it.
@@ -132,12 +141,9 @@ def build_preset(name: str, preset: str, targets: list[str]) -> Outcome:
     return Outcome(name, broken=broken, build=watch.spent())
 
 
-def missing_for_cross(processor: str) -> str:
+def missing_for_cross(preset: str) -> str:
     """What of the cross compiler and the emulator is not installed; empty when nothing is missing."""
-    compiler = f"{processor}-linux-gnu-g++"
-    missing = [] if shutil.which(compiler) or shutil.which(f"{compiler}-12") else [compiler]
-    missing += [] if shutil.which(f"qemu-{processor}") else [f"qemu-{processor}"]
-    return " and ".join(missing)
+    return " and ".join(names[0] for names in CROSS_NEEDS[preset] if not any(map(shutil.which, names)))
 
 
 def test_preset(preset: str, labels: list[str]) -> Outcome:

@@ -23,8 +23,9 @@
 //   POOLED_THROW(exception)           how an exception leaves the library; must not return. Without exceptions it calls
 //                                     POOLED_FAIL with the exception's what(): the one place for a program to hook into
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
-//   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
-//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for a system other than Linux, which is untested
+//   POOLED_HAS_MEMBARRIER 0 | 1 | 2   the platform can run a barrier on every thread of the process (Linux); 2: it may, which each
+//                                     process finds out (Windows)
+//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for a system other than Linux and Windows, which is untested
 //   POOLED_SHARED             0 | 1   the program links to libpooled.so, which contains the slow paths and the state, so sources
 //   POOLED_STATIC             0 | 1   do not compile them; or to libpooled.a. CMake's pooled::shared and pooled::static define
 //                                     the macros: docs/compiled-library.md
@@ -32,15 +33,20 @@
 
 #include "pooled/version.hpp"
 
-// An unsupported system gets a message before anything else can fail. impl/os/platform.hpp is the one file to port.
-#if defined(_MSC_VER) && !defined(__clang__)
-#error "pooled does not support MSVC: use GCC 12, Clang 15 or later for Linux, for example in WSL"
-#elif defined(_WIN32)
-#error "pooled does not support Windows: compile for Linux, for example in WSL"
+// An unsupported system gets a message before anything else can fail. impl/os/platform.hpp says what a port consists of.
+#if defined(_MSC_VER)
+#error \
+    "pooled does not support MSVC or its standard library: use MinGW-w64, or GCC 12, Clang 15 or later in WSL"
+#elif defined(_WIN32) && !(defined(__MINGW32__) && defined(__x86_64__))
+#error \
+    "pooled supports Windows on x86-64 alone, with MinGW-w64: its GCC 12 with POSIX threads, or Clang with libc++"
+#elif defined(_WIN32) && POOLED_SHARED
+#error \
+    "pooled: there is no DLL of it, since a DLL has no thread_local variables for others: link pooled::static"
 #elif defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ != 8
 #error "pooled needs 64-bit addresses: compile without -m32 or -mx32"
-#elif !defined(__linux__) && !POOLED_UNTESTED_PLATFORM
-#error "pooled is tested on Linux alone: define POOLED_UNTESTED_PLATFORM=1 to try it here"
+#elif !defined(__linux__) && !defined(_WIN32) && !POOLED_UNTESTED_PLATFORM
+#error "pooled is tested on Linux and Windows alone: define POOLED_UNTESTED_PLATFORM=1 to try it here"
 #elif defined(__clang__) && !defined(__apple_build_version__) && __clang_major__ < 15
 #error "pooled needs Clang 15 or later: earlier ones have no std::source_location"
 #elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
@@ -85,6 +91,8 @@
 #ifndef POOLED_HAS_MEMBARRIER
 #if defined(__linux__)
 #define POOLED_HAS_MEMBARRIER 1
+#elif defined(_WIN32)
+#define POOLED_HAS_MEMBARRIER 2
 #else
 #define POOLED_HAS_MEMBARRIER 0
 #endif

@@ -239,7 +239,7 @@ TEST(a_thread, that_ends_within_its_gate_does_not_stop_another_one_from_closing_
     std::latch is_inside(1);
     std::thread inside([&] {
         pool->deallocate(pool->allocate(48), 48);
-        ASSERT_TRUE(t_state.find(core.id())->gate.enter());
+        ASSERT_TRUE(t_state().find(core.id())->gate.enter());
         is_inside.count_down();
         while (!core.is_closed())  // from here on, the other thread waits for this one
             std::this_thread::yield();
@@ -258,9 +258,9 @@ TEST(a_thread, that_ends_within_its_far_gate_does_not_stop_a_fork) {
     std::latch is_inside(1);
     std::thread inside([&] {
         far.pool.deallocate(far.pool.allocate(48), 48);
-        ASSERT_TRUE(t_state.far_gate.enter());
+        ASSERT_TRUE(t_state().far_gate.enter());
         is_inside.count_down();
-        while (!t_state.far_gate.is_stopped_for_fork())
+        while (!t_state().far_gate.is_stopped_for_fork())
             std::this_thread::yield();
     });
     is_inside.wait();
@@ -278,7 +278,7 @@ TEST(a_child, of_fork_frees_what_threads_that_it_does_not_have_kept_of_far_pools
     std::latch is_over(1);
     std::thread other([&] {
         far.pool.deallocate(far.pool.allocate(48), 48);
-        of_other = t_state.far_caches;
+        of_other = t_state().far_caches;
         count = of_other->count;
         is_ready.count_down();
         is_over.wait();

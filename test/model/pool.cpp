@@ -124,10 +124,10 @@ public:
     void trim() { static_cast<void>(m_pool->trim()); }
     void close() { std::destroy_at(std::exchange(m_pool, nullptr)); }
 
-    static void end_thread() { pooled::detail::registry::end_thread(&pooled::detail::t_state); }
+    static void end_thread() { pooled::detail::registry::end_thread(&pooled::detail::t_state()); }
     // The thread is cancelled while it uses its cache.
     static void enter_gates() {
-        for (auto& cache : pooled::detail::t_state.owned)
+        for (auto& cache : pooled::detail::t_state().owned)
             static_cast<void>(cache.gate.enter());
     }
 

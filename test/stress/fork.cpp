@@ -218,7 +218,7 @@ TEST_F(fork_stress, a_fork_finds_every_thread_outside_its_cache_and_lets_it_in_a
         for (block const& b : mine)
             deallocate(bounded, b);
         // Nearly always in the middle of an operation, as a preempted thread is.
-        auto& gate = pooled::detail::t_state.find(test::core_of(bounded).id())->gate;
+        auto& gate = pooled::detail::t_state().find(test::core_of(bounded).id())->gate;
         while (!stop) {
             if (!gate.enter()) {
                 deallocate(

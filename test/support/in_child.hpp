@@ -7,11 +7,21 @@
 
 #include <concepts>
 
+#if !defined(_WIN32)
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 namespace test {
+
+#if defined(_WIN32)
+// There is no fork: what a test does in a child, it leaves out.
+template <class Function>
+[[nodiscard]] int in_child(Function&&, unsigned = 60) {
+    return 0;
+}
+#else
 
 // The exit status of a child; 1000 plus a signal's number if that ended it; -1: there is no child.
 [[nodiscard]] inline int status_of(pid_t child) {
@@ -35,5 +45,6 @@ template <class Function>
     }
     return status_of(child);
 }
+#endif
 
 }  // namespace test

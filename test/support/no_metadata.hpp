@@ -9,10 +9,17 @@
 #include <cstddef>
 #include <cstdlib>
 
+#if !defined(_WIN32)
 #include <sys/mman.h>
 #include <sys/resource.h>
+#endif
 
 namespace test {
+
+#if defined(_WIN32)
+[[nodiscard]] inline bool can_end_metadata() { return false; }
+inline void end_metadata() {}
+#else
 
 // Whether a limit of the address space holds: under qemu's user mode with pages of another size than the machine's it does not, and
 // end_metadata() would take all memory of the machine.
@@ -38,5 +45,6 @@ inline void end_metadata() {
     for (std::size_t bytes = 8192; bytes >= 64; bytes /= 2)
         while (pooled::detail::g_metadata.try_allocate(bytes) != nullptr) {}
 }
+#endif
 
 }  // namespace test

@@ -10,11 +10,17 @@
 #include <cstddef>
 #include <vector>
 
+#if !defined(_WIN32)
 #include <sys/mman.h>
 #include <unistd.h>
+#endif
 
 namespace test {
 
+#if defined(_WIN32)
+[[nodiscard]] inline std::size_t resident_pages(void const*, std::size_t) { return 0; }
+[[nodiscard]] inline bool can_count_resident_pages() { return false; }
+#else
 // Requires `p` at the beginning of a page, and can_count_resident_pages().
 [[nodiscard]] inline std::size_t resident_pages(void const* p, std::size_t bytes) {
     std::vector<unsigned char> state(bytes / pooled::detail::platform::k_page_bytes);
@@ -38,5 +44,6 @@ namespace test {
     ::munmap(p, page);
     return can;
 }
+#endif
 
 }  // namespace test

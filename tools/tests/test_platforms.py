@@ -41,12 +41,13 @@ def test_linux_is_supported_by_both_compilers(compiler):
     [
         ([GCC], ["-std=c++20", *MSVC], "does not support MSVC"),
         ([GCC], ["-std=c++17", *MSVC], "does not support MSVC"),  # whatever standard it announces
-        ([CLANG], WINDOWS, "does not support Windows"),
-        ([CLANG], [*WINDOWS, "-D_MSC_VER=1939"], "does not support Windows"),
+        ([CLANG], WINDOWS, "supports Windows on x86-64 alone, with MinGW-w64"),
+        ([CLANG], [*WINDOWS, "-D_MSC_VER=1939"], "does not support MSVC"),
+        ([CLANG], [*WINDOWS, "-D__MINGW32__=1", "-DPOOLED_SHARED=1"], "there is no DLL of it"),
         ([GCC, CLANG], ["-std=c++20", "-m32"], "needs 64-bit addresses"),
         ([GCC, CLANG], ["-std=c++20", "-mx32"], "needs 64-bit addresses"),
-        ([GCC], ["-std=c++20", *NOT_LINUX, "-D__APPLE__=1"], "is tested on Linux alone"),
-        ([GCC], ["-std=c++20", *NOT_LINUX, "-D__FreeBSD__=14"], "is tested on Linux alone"),
+        ([GCC], ["-std=c++20", *NOT_LINUX, "-D__APPLE__=1"], "is tested on Linux and Windows alone"),
+        ([GCC], ["-std=c++20", *NOT_LINUX, "-D__FreeBSD__=14"], "is tested on Linux and Windows alone"),
         ([GCC, CLANG], ["-std=c++17"], "needs C++20 or later"),
     ],
 )

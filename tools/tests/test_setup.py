@@ -14,7 +14,7 @@ TOOLS = Path(__file__).resolve().parent.parent
 # The packages of Debian 12 that `bench` asks for; taken away one at a time below.
 PACKAGES = ["g++", "ninja-build", "libboost1.81-dev", "nlohmann-json3-dev", "libcli11-dev", "libtbb-dev"]
 PACKAGES += ["libfoonathan-memory-dev", "libpcap-dev", "libtcmalloc-minimal4", "libjemalloc2", "libmimalloc2.0"]
-SPECIAL = {"clang-19", "clang-tidy-19", "doxygen", "chromium", "valgrind", "gdb", "qemu-user", "googletest"}
+SPECIAL = {"clang-19", "clang-tidy-19", "doxygen", "chromium", "valgrind", "gdb", "qemu-user", "googletest", "wine64"}
 
 STAND_INS = {
     "dpkg-query": 'sed "s/^/installed /" "$STATE/installed"',
@@ -107,6 +107,7 @@ def test_a_changed_pyproject_installs_the_packages_anew(machine):
         ("test tsan:stress checked:behaviour", {"googletest", "clang-19"}, ""),
         ("test gcc:unit,consumer", {"googletest", "clang-19", "gdb"}, "conan meson cmake quom"),
         ("test aarch64", {"googletest", "qemu-user"}, ""),
+        ("test windows", {"googletest", "wine64"}, ""),
         ("test", SPECIAL - {"clang-tidy-19"}, "conan meson cmake quom ruff setuptools mkdocs-material"),
     ],
 )

@@ -280,7 +280,7 @@ private:
     }
     void check_thread() noexcept {
         if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_THREAD_ACCESS != 0) {
-            void const* const me = &pooled::detail::t_state;
+            void const* const me = &pooled::detail::t_state();
             void const* first = nullptr;
             bool const is_first = m_thread.compare_exchange_strong(first, me) || first == me;
             POOLED_CHECK(is_first, "memorypool: a second thread uses the pool, and "

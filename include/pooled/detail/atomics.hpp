@@ -16,7 +16,8 @@
 // Read-modify-write operations are on 4 or 8 bytes, never on a bool: for narrower types GCC 12 and 13 call libatomic on
 // riscv64, and a program without it does not link.
 //
-// With membarrier, the light side only stops the compiler from reordering; elsewhere it is a fence.
+// With membarrier, the light side only stops the compiler from reordering; elsewhere it is a fence. Where a process finds out which
+// (POOLED_HAS_MEMBARRIER 2), it is one until then: the first pool asks, before there is a gate.
 
 #include "pooled/config.hpp"
 
@@ -93,6 +94,9 @@ private:
     T m_value{};
 };
 
+// 1: the system allows heavy barriers; -1: it does not; 0: not asked yet. Not a guarded static: a fork may happen at any moment.
+POOLED_STATE(atomic<int>, g_has_heavy_barrier, {0});
+
 struct std_atomics {
     template <class T>
     using atomic = detail::atomic<T>;
@@ -101,11 +105,11 @@ struct std_atomics {
 
     static void full_barrier() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
     static void light_barrier() noexcept {
-#if POOLED_HAS_MEMBARRIER
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-#else
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
+        if (POOLED_HAS_MEMBARRIER == 1 ||
+            (POOLED_HAS_MEMBARRIER == 2 && g_has_heavy_barrier.load(std::memory_order_relaxed) == 1))
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+        else
+            std::atomic_thread_fence(std::memory_order_seq_cst);
     }
 };
 

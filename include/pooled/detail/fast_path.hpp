@@ -38,7 +38,7 @@ struct in_default_pool {
     [[nodiscard]] static std::uint32_t id() noexcept { return k_default_pool_id; }
     [[nodiscard]] static pool_core& core() { return g_registry.default_core(); }
     [[nodiscard]] static pool_core* known_core() noexcept { return nullptr; }
-    [[nodiscard]] static thread_cache* cache() noexcept { return t_state.near_caches[k_default_pool_id]; }
+    [[nodiscard]] static thread_cache* cache() noexcept { return t_state().near_caches[k_default_pool_id]; }
 };
 
 template <sharing Sharing>
@@ -51,7 +51,7 @@ public:
     [[nodiscard]] pool_core* known_core() const noexcept { return &m_core; }
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
-            return t_state.near_caches[m_core.slot()];
+            return t_state().near_caches[m_core.slot()];
         else
             return &m_core.local_cache();
     }
@@ -69,7 +69,7 @@ public:
     [[nodiscard]] pool_core& core() const noexcept { return *g_registry.find(id()); }
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
-            return t_state.find_recent(id());
+            return t_state().find_recent(id());
         else
             return &core().local_cache();
     }

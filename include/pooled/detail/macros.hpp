@@ -34,6 +34,7 @@
 #define POOLED_ABI_IF(condition, yes, no) POOLED_ABI_JOIN(POOLED_ABI_IF_, condition)(yes, no)
 #define POOLED_ABI_IF_0(yes, no) no
 #define POOLED_ABI_IF_1(yes, no) yes
+#define POOLED_ABI_IF_2(yes, no) yes
 #define POOLED_ABI_STRING(name) POOLED_ABI_STRING_OF(name)
 #define POOLED_ABI_STRING_OF(name) #name
 
@@ -55,9 +56,16 @@
 
 // The state of the process (page map, registry, thread table) is shared between the executable and its shared libraries
 // wherever the dynamic linker sees it, also when they are built with -fvisibility=hidden: docs/plugins.md.
+#if defined(_WIN32)  // a DLL exports what it says, and shares no state
+#define POOLED_EXPORT
+#define POOLED_HIDDEN
+#define POOLED_PRINTF __attribute__((format(gnu_printf, 1, 2)))
+#else
+#define POOLED_PRINTF __attribute__((format(printf, 1, 2)))
 #define POOLED_EXPORT __attribute__((visibility("default")))
 // The opposite: one for each executable and shared library.
 #define POOLED_HIDDEN __attribute__((visibility("hidden")))
+#endif
 
 // Where the code of the slow paths and the state are: in each source that needs them, or in libpooled, whose one source defines
 // POOLED_BUILDS_LIBRARY. POOLED_API declares a function; POOLED_CODE defines it, under #if POOLED_HAS_CODE.
@@ -78,7 +86,33 @@
 #define POOLED_STATE(type, name, ...) POOLED_EXPORT inline constinit type name __VA_ARGS__
 #endif
 #define POOLED_USED __attribute__((used))
-#define POOLED_SYMBOL(name) __asm__(name)
+#define POOLED_SYMBOL(name) __asm__(POOLED_ABI_STRING(__USER_LABEL_PREFIX__) name)
+
+// POOLED_THREAD_STATE(type, name, initial value): a variable of each thread, which name() refers to. As POOLED_STATE.
+//
+// GCC for Windows emulates thread_local: the first use calls malloc, and a key's destructor frees the variables before other code of the
+// thread has ended. So they are laid out as the system's loader wants it, in the section that it copies for each thread, and found
+// at their offset in the copy.
+#if defined(_WIN32) && !defined(__clang__)
+#define POOLED_THREAD_STATE(type, name, ...)                                                          \
+    __attribute__((section(".tls$POOLED_" #name))) POOLED_STATE(type, name##_of_thread, __VA_ARGS__); \
+    [[nodiscard]] POOLED_ALWAYS_INLINE type& name() noexcept {                                        \
+        void** files = nullptr;                                                                       \
+        type* found = nullptr;                                                                        \
+        asm("movq %%gs:0x58, %0" : "=r"(files));                                                      \
+        asm("leaq %c2@SECREL32(%1), %0"                                                               \
+            : "=r"(found)                                                                             \
+            : "r"(files[pooled_tls_index]), "i"(&name##_of_thread));                                  \
+        return *found;                                                                                \
+    }                                                                                                 \
+    static_assert(true)
+extern "C" unsigned pooled_tls_index POOLED_SYMBOL("_tls_index");
+#else
+#define POOLED_THREAD_STATE(type, name, ...)                                              \
+    POOLED_STATE(thread_local type, name##_of_thread, __VA_ARGS__);                       \
+    [[nodiscard]] POOLED_ALWAYS_INLINE type& name() noexcept { return name##_of_thread; } \
+    static_assert(true)
+#endif
 
 #define POOLED_NOINLINE __attribute__((noinline))
 // Out of line, at the start of a cache line: its speed does not depend on where the linker puts it.

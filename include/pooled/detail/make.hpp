@@ -181,10 +181,10 @@ private:
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_in(Place const& place, Args&&... args) {
         using object = std::remove_cv_t<T>;
         using control = standard_control_block;
-        t_given_block = block_for<Place, std::remove_reference_t<Args>...>::template allocate<
+        t_given_block() = block_for<Place, std::remove_reference_t<Args>...>::template allocate<
             control::k_bytes<object>, control::k_align<object>, OnFailure>(place, args...);
         if constexpr (OnFailure == on_failure::returns_empty)
-            if (t_given_block == nullptr) return {};
+            if (t_given_block() == nullptr) return {};
         return std::allocate_shared<T>(control_block_allocator<object, Origin>(),
                                        std::forward<Args>(args)...);
     }

@@ -5,7 +5,7 @@
 // libraries have fixed it in their binary interfaces:
 //
 //   libstdc++  | vptr: 8 | mutex: 0 | #shared: 4 | #weak + (#shared != 0): 4 | object |
-//   libc++     | vptr: 8 | #shared − 1: 8 | #weak + (#shared != 0) − 1: 8 | object |
+//   libc++     | vptr: 8 | #shared − 1: 8 | #weak + (#shared != 0) − 1: 8 | object |        (on Windows, a long has 4 bytes)
 //
 // The mutex is there where libstdc++ was built for a processor without atomic exchange of bytes, as for riscv64. Nothing here
 // needs it: weak_ptr::lock() alone takes it. Both libraries have members to take and drop a weak reference. With an empty allocator
@@ -23,19 +23,21 @@ class standard_control_block {
 public:
 #if defined(_LIBCPP_VERSION)
     using base = std::__shared_weak_count;
-    static_assert(sizeof(base) == 24);
+    static constexpr std::size_t k_counts = sizeof(void*);  // bytes in front of them
+    static_assert(sizeof(base) == k_counts + 2 * sizeof(long));
 
     static void add_weak(void* block) noexcept { static_cast<base*>(block)->__add_weak(); }
     static void release_weak(void* block) noexcept { static_cast<base*>(block)->__release_weak(); }
     // acquire: pairs with the release by a thread that dropped a weak pointer.
     static bool is_observed(void const* block) noexcept {
-        return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 16),
-                               __ATOMIC_ACQUIRE) != 0;
+        return __atomic_load_n(counts_of(block) + 1, __ATOMIC_ACQUIRE) != 0;
     }
     // Requires a block of make_shared. True while the last owner frees the block, too: the counts are then as with one weak pointer.
     static bool is_only_weak(void const* block) noexcept {
-        return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 8),
-                               __ATOMIC_RELAXED) == -1;
+        return __atomic_load_n(counts_of(block), __ATOMIC_RELAXED) == -1;
+    }
+    static long const* counts_of(void const* block) noexcept {
+        return reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + k_counts);
     }
 #elif defined(__GLIBCXX__)
     using base = std::_Sp_counted_base<>;

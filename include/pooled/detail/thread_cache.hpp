@@ -171,16 +171,16 @@ struct thread_state {
 };
 static_assert(std::is_trivially_destructible_v<thread_state>);
 
-POOLED_STATE(thread_local thread_state, t_state, {});
+POOLED_THREAD_STATE(thread_state, t_state, {});
 
 // Lets the owner enter the far gate if its cache is one in `far_caches`. No lock may be taken while this object exists.
 class far_pass {
 public:
     POOLED_ALWAYS_INLINE explicit far_pass(std::uint32_t pool_id) noexcept : m_is_far(pool_id >= k_far_slot) {
-        m_is_in = !m_is_far || t_state.far_gate.enter();
+        m_is_in = !m_is_far || t_state().far_gate.enter();
     }
     POOLED_ALWAYS_INLINE ~far_pass() {
-        if (m_is_far && m_is_in) t_state.far_gate.leave();
+        if (m_is_far && m_is_in) t_state().far_gate.leave();
     }
     far_pass(far_pass const&) = delete;
     far_pass& operator=(far_pass const&) = delete;

@@ -127,7 +127,7 @@ TEST_F(cache_set_test, gives_back_what_an_owner_did_not_need_lately) {
 
 TEST_F(cache_set_test, keeps_all_owners_out_while_it_is_at_the_bound) {
     thread_cache late;
-    late.owner = &t_state;
+    late.owner = &t_state();
     {
         std::scoped_lock const lock(set);
         set.enter_bound();

@@ -138,7 +138,7 @@ TEST_F(fork_gate_test, gives_no_place_to_a_thread_in_its_fork_handlers) {
         g_fork_gate.begin();
         g_fork_gate.enter();
         g_fork_gate.own_flag();
-        own = pooled::detail::t_fork_gate.own;
+        own = pooled::detail::t_fork_gate().own;
         g_fork_gate.leave();
         g_fork_gate.end();
         fork_gate::release_flag();

@@ -93,9 +93,9 @@ TEST_F(deferred_objects_test, does_not_count_on_what_a_waiting_thread_is_destroy
     pool->drain();
     drop([&] {
         EXPECT_TRUE(is_any_left());
-        t_state.is_waiting = true;
+        t_state().is_waiting = true;
         EXPECT_FALSE(is_any_left());
-        t_state.is_waiting = false;
+        t_state().is_waiting = false;
         EXPECT_TRUE(is_any_left());
     });
     pool->drain();

@@ -165,7 +165,7 @@ public:
     template <class Visit>
     void for_each_other_gate(Visit&& visit) noexcept {
         for_each([&](thread_cache& cache) {
-            if (cache.owner != nullptr && cache.owner != &t_state) visit(cache.gate);
+            if (cache.owner != nullptr && cache.owner != &t_state()) visit(cache.gate);
         });
     }
 
@@ -308,7 +308,7 @@ public:
     void steal_from_idle() noexcept {
         auto const for_each_idle = [this](auto&& visit) {
             for_each([&](thread_cache& cache) {
-                if (cache.owner != &t_state && cache.owner != nullptr &&
+                if (cache.owner != &t_state() && cache.owner != nullptr &&
                     cache.slow_calls_seen == cache.slow_calls)
                     visit(cache);
             });
@@ -374,7 +374,7 @@ public:
     [[nodiscard]] std::uint64_t held_by_others(class_index c) const noexcept {
         std::uint64_t held = 0;
         for (thread_cache const& cache : m_all)
-            if (cache.owner != nullptr && cache.owner != &t_state) held += cache.classes[c].held();
+            if (cache.owner != nullptr && cache.owner != &t_state()) held += cache.classes[c].held();
         return held;
     }
 

@@ -18,8 +18,7 @@ inline constexpr char const* k_no_large_block =
     "no large block in use starts there (double free, or another size)";
 
 // Fails with a message in the format of printf, which may have 400 characters.
-[[noreturn, gnu::format(printf, 1, 2)]] POOLED_NOINLINE inline void fail_with(char const* format,
-                                                                              ...) noexcept(false) {
+[[noreturn]] POOLED_PRINTF POOLED_NOINLINE inline void fail_with(char const* format, ...) noexcept(false) {
     std::array<char, 400> message{};
     std::va_list arguments;
     va_start(arguments, format);

@@ -31,7 +31,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Number of calls to any upstream in which the thread is.
-POOLED_STATE(thread_local std::uint32_t, t_upstream_calls, = 0);
+POOLED_THREAD_STATE(std::uint32_t, t_upstream_calls, = 0);
 
 class upstream {
 public:
@@ -54,7 +54,7 @@ public:
             if (m_has_begun) return;
             m_has_begun = true;
             m_with.m_calls_under_way.push_front(*this);
-            ++t_upstream_calls;
+            ++t_upstream_calls();
             // acq_rel: what follows is not seen earlier.
             m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
         }
@@ -68,7 +68,7 @@ public:
         friend class upstream;
         friend links_of<call>;
         upstream& m_with;
-        void const* m_owner = &t_upstream_calls;
+        void const* m_owner = &t_upstream_calls();
         list_links<call> links;
         std::size_t m_bytes = 0;
         bool m_has_begun = false;
@@ -174,7 +174,7 @@ public:
             // acquire: pairs with the release in ~call.
             bool const is_any = m_under_way.load(std::memory_order_acquire) > 0;
             if (!is_any) return calls_ended() != before;
-            if (t_upstream_calls != 0 || fork_gate::is_passed()) return false;
+            if (t_upstream_calls() != 0 || fork_gate::is_passed()) return false;
             platform::pause(attempt);
         }
         return true;
@@ -186,7 +186,7 @@ public:
         if (m_calls_under_way.empty() && m_others.calls == 0) return;
         m_others = {};
         for (call& each : m_calls_under_way)
-            if (each.m_owner != &t_upstream_calls) {
+            if (each.m_owner != &t_upstream_calls()) {
                 m_others.bytes += each.m_bytes;
                 ++m_others.calls;
             } else {
@@ -219,7 +219,7 @@ private:
     void end(call& one) noexcept {
         scoped_lock const lock(m_mutex);
         m_calls_under_way.remove(one);
-        --t_upstream_calls;
+        --t_upstream_calls();
         // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
         m_calls_ended.fetch_add(1, std::memory_order_release);
         m_under_way.fetch_sub(1, std::memory_order_release);

@@ -167,13 +167,14 @@ struct free_head {
 inline constexpr std::size_t k_no_head = k_size_max;
 POOLED_STATE(free_head, g_free_head, {});
 // Where the head is in the block that this thread frees now: a multiple of its alignment from the start; k_no_head: nowhere.
-POOLED_STATE(thread_local std::size_t, t_head_at, = k_no_head);
+POOLED_THREAD_STATE(std::size_t, t_head_at, = k_no_head);
 
 // A block of a size class, from its deallocation to the next allocation.
 inline void begin_free(void* block, std::size_t bytes) noexcept {
     std::memset(block, k_free_byte, bytes);
-    if (t_head_at < bytes && g_free_head.count <= bytes - t_head_at)
-        std::memcpy(static_cast<std::byte*>(block) + t_head_at, g_free_head.bytes.data(), g_free_head.count);
+    if (t_head_at() < bytes && g_free_head.count <= bytes - t_head_at())
+        std::memcpy(static_cast<std::byte*>(block) + t_head_at(), g_free_head.bytes.data(),
+                    g_free_head.count);
     g_filled_map.set(block, true);
 }
 inline void end_free(char const* pool_name, void* block, std::size_t bytes) noexcept {
@@ -251,8 +252,8 @@ inline void expect_stale_owner(void const* block, void const* control) noexcept 
 // While it lives, its thread frees a block that has a control block so many bytes after its start.
 class frees_control_block {
 public:
-    explicit frees_control_block(std::size_t at) noexcept { fill::t_head_at = at; }
-    ~frees_control_block() { fill::t_head_at = fill::k_no_head; }
+    explicit frees_control_block(std::size_t at) noexcept { fill::t_head_at() = at; }
+    ~frees_control_block() { fill::t_head_at() = fill::k_no_head; }
     frees_control_block(frees_control_block const&) = delete;
     frees_control_block& operator=(frees_control_block const&) = delete;
 };
@@ -362,7 +363,7 @@ private:
 
 POOLED_STATE(dead_pools, g_dead_pools);
 
-POOLED_STATE(thread_local std::uint32_t, t_thread_number, {0});  // readable until the thread is gone
+POOLED_THREAD_STATE(std::uint32_t, t_thread_number, {0});  // readable until the thread is gone
 
 class local_users {
 public:
@@ -387,7 +388,7 @@ private:
 
     // Not 0.
     [[nodiscard]] std::uint32_t own_number() noexcept {
-        std::uint32_t& number = t_thread_number;
+        std::uint32_t& number = t_thread_number();
         if (number == 0) {
             number = m_last.fetch_add(1, std::memory_order_relaxed) + 1;
             bit_of(number).fetch_and(~mask_of(number), std::memory_order_relaxed);

@@ -116,11 +116,11 @@ struct stack_walk {
 }
 
 // Null, too, once it has served.
-POOLED_STATE(thread_local site const*, t_acquisition, = nullptr);
+POOLED_THREAD_STATE(site const*, t_acquisition, = nullptr);
 
 // The site of the acquisition under way, which has then served; empty if there is none.
 [[nodiscard]] inline site take() noexcept {
-    site const* const known = std::exchange(t_acquisition, nullptr);
+    site const* const known = std::exchange(t_acquisition(), nullptr);
     return known != nullptr ? *known : site();
 }
 
@@ -137,8 +137,8 @@ struct caller {
 class interruption {
 public:
     interruption() noexcept : interruption(nullptr) {}
-    explicit interruption(site const* instead) noexcept : m_before(std::exchange(t_acquisition, instead)) {}
-    ~interruption() { t_acquisition = m_before; }
+    explicit interruption(site const* instead) noexcept : m_before(std::exchange(t_acquisition(), instead)) {}
+    ~interruption() { t_acquisition() = m_before; }
     interruption(interruption const&) = delete;
     interruption& operator=(interruption const&) = delete;
 
@@ -156,9 +156,9 @@ struct for_itself : interruption {
 class acquisition : interruption {
 public:
     POOLED_ALWAYS_INLINE explicit acquisition(site const& where) noexcept
-        : interruption(t_acquisition != nullptr ? t_acquisition : &m_site), m_site(where) {
+        : interruption(t_acquisition() != nullptr ? t_acquisition() : &m_site), m_site(where) {
         detail::pin_this_library();
-        if (t_acquisition == &m_site) m_site.callers = find_callers(where.address);
+        if (t_acquisition() == &m_site) m_site.callers = find_callers(where.address);
     }
 
 private:

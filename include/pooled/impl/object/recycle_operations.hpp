@@ -48,7 +48,7 @@ public:
 
 private:
     POOLED_ALWAYS_INLINE bool enter(thread_cache& sole) noexcept {
-        if (t_state.near_caches[m_list.m_index] != &sole || !sole.gate.enter()) return false;
+        if (t_state().near_caches[m_list.m_index] != &sole || !sole.gate.enter()) return false;
         m_gate = &sole.gate;
         if (m_list.m_sole == &sole) return true;  // again: another thread may have ended it
         sole.gate.leave();
@@ -79,7 +79,7 @@ POOLED_CODE recycle_list::recycle_list(pool_core& core, recycle_limits const& li
 
 // The calling thread's cache, made if it has none; null when it can have none. One of a foreign core grows in its own copy only.
 POOLED_ALWAYS_INLINE thread_cache* recycle_list::attach() noexcept {
-    thread_cache* const mine = t_state.near_caches[m_index];
+    thread_cache* const mine = t_state().near_caches[m_index];
     if (mine != nullptr && mine->gate.is_open()) return mine;
     if (m_core.is_local()) return &m_core.local_cache();
     return detail::is_foreign(m_core) ? nullptr : g_registry.attach(m_core);
@@ -94,7 +94,7 @@ inline bool recycle_list::is_only(thread_cache const* mine) const noexcept {
 }
 // The cache gets its memory here: in the gate, a thread takes no lock.
 inline void recycle_list::choose_sole(thread_cache* mine) noexcept {
-    if (m_sole != nullptr || mine == nullptr || mine != t_state.near_caches[m_index] || !is_only(mine))
+    if (m_sole != nullptr || mine == nullptr || mine != t_state().near_caches[m_index] || !is_only(mine))
         return;
     if (mine->recycled.capacity() != 0 || mine->recycled.reserve(m_cache_capacity)) m_sole = mine;
 }
@@ -201,7 +201,7 @@ POOLED_ALWAYS_INLINE void recycle_list::update_spare() noexcept {
 inline void recycle_list::begin_step(std::size_t count) noexcept {
     m_objects.add(count);
     if (!m_limits.grows_early || count == 0) return;
-    m_builder = &t_state;
+    m_builder = &t_state();
     m_to_build = count;
 }
 
@@ -214,7 +214,7 @@ POOLED_ALWAYS_INLINE std::size_t recycle_list::available() const noexcept {
 // For a release, or for another thread's step, but not in a constructor, nor in a fork, which that thread waits for.
 inline bool recycle_list::may_wait() const noexcept {
     if (!m_limits.grows_early) return !m_core.is_local();
-    return m_builder != nullptr && m_builder != &t_state && !fork_gate::is_passed();
+    return m_builder != nullptr && m_builder != &t_state() && !fork_gate::is_passed();
 }
 
 // Empty: no object is idle in the list (in central mode: anywhere), none may be built, or what there is was offered to others.
@@ -250,7 +250,7 @@ POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) 
     if (m_index == k_far_slot) {
         far_pass const pass(m_core.id());
         if (pass)
-            if (void* const p = pop_from(t_state.find(m_core.id()), m_spare)) return {p};
+            if (void* const p = pop_from(t_state().find(m_core.id()), m_spare)) return {p};
     }
     thread_cache* const mine = attach();
     for (;;) {
@@ -282,7 +282,7 @@ POOLED_CODE void recycle_list::put(void* p) noexcept {
     recycle_node const& n = node_of(p);
     if (m_index == k_far_slot) {
         far_pass const pass(m_core.id());
-        if (pass && push_to(t_state.find(m_core.id()), p, n)) return;
+        if (pass && push_to(t_state().find(m_core.id()), p, n)) return;
     }
     thread_cache* const mine = attach();
     std::uint32_t const generation = n.generation;
@@ -486,7 +486,7 @@ POOLED_CODE void recycle_list::retire(thread_cache& cache) noexcept {
 // In a forked child: neither the waiters exist there, nor a thread that was building, unless it is the one that forked.
 POOLED_CODE void recycle_list::forget_threads() noexcept {
     m_waiters.clear();
-    if (m_builder == nullptr || m_builder == &t_state) return;
+    if (m_builder == nullptr || m_builder == &t_state()) return;
     m_builder = nullptr;
     m_objects.subtract(m_to_build);
     update_spare();

@@ -46,7 +46,7 @@ struct fork_gate_thread {
     std::uint32_t forks;  // sets of fork handlers in progress on the thread
     void* own;            // its flag, or null
 };
-POOLED_STATE(thread_local fork_gate_thread, t_fork_gate, {});
+POOLED_THREAD_STATE(fork_gate_thread, t_fork_gate, {});
 
 // `Flags`: how many threads may have a flag of their own; 256 take 16 KiB. test/model runs the class under a model checker.
 template <class Atomics = platform_atomics, std::size_t Flags = 256>
@@ -194,7 +194,7 @@ private:
         return m_counters[m_table.load(std::memory_order_relaxed)][number() % k_counters].inside;
     }
 
-    [[nodiscard]] static fork_gate_thread& own_state() noexcept { return Atomics::per_thread(t_fork_gate); }
+    [[nodiscard]] static fork_gate_thread& own_state() noexcept { return Atomics::per_thread(t_fork_gate()); }
     // Requires that the thread has one.
     [[nodiscard]] static flag& flag_of(fork_gate_thread const& thread) noexcept {
         return *static_cast<flag*>(thread.own);

@@ -4,7 +4,7 @@
 // The whole interface to the operating system. To port the library: write a class that is an operating_system, and choose it below.
 //
 //   operating_system       the contract
-//   linux_platform …       the systems: platform_linux.hpp, platform_posix.hpp
+//   linux_platform …       the systems: platform_linux.hpp, platform_windows.hpp, platform_apple.hpp, platform_posix.hpp
 //   platform               the system, and what is built on it alike everywhere
 //   platform_atomics       the part of it that inlined code calls: no file of a user that has the compiled library includes a system
 //                          header
@@ -16,7 +16,11 @@
 #include "pooled/detail/bits.hpp"
 #if defined(__linux__)
 #include "pooled/impl/os/platform_linux.hpp"
-#elif defined(__unix__) || defined(__APPLE__)
+#elif defined(_WIN32)
+#include "pooled/impl/os/platform_windows.hpp"
+#elif defined(__APPLE__)
+#include "pooled/impl/os/platform_apple.hpp"
+#elif defined(__unix__)
 #include "pooled/impl/os/platform_posix.hpp"
 #endif
 
@@ -30,6 +34,10 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 #if defined(__linux__)
 using system_platform = linux_platform;
+#elif defined(_WIN32)
+using system_platform = windows_platform;
+#elif defined(__APPLE__)
+using system_platform = apple_platform;
 #else
 using system_platform = posix_platform;
 #endif
@@ -108,8 +116,6 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
 };
 static_assert(operating_system<system_platform>);
 
-// 1: the system allows the barrier; -1: it does not; 0: not asked yet. Not a guarded static: a fork may happen at any moment.
-POOLED_STATE(atomic<int>, g_has_heavy_barrier, {0});
 // 1: allowed; -1: not; 0: not read yet.
 POOLED_STATE(atomic<int>, g_allows_huge_pages, {0});
 #endif
@@ -206,8 +212,8 @@ struct platform : system_platform {
             *reinterpret_cast<std::byte volatile*>(p + i) = std::byte{0};
     }
 
-    // Called before the first heavy_barrier. False where the kernel or a sandbox does not allow the barrier: threads then keep no
-    // caches, and every call takes a lock. Only the first call asks, which takes microseconds.
+    // Called before the first heavy_barrier. False where the kernel or a sandbox does not allow the barrier, and light barriers are no
+    // fences: threads then keep no caches, and every call takes a lock. Only the first call asks, which takes microseconds.
     [[nodiscard]] static bool has_heavy_barrier() noexcept {
         if constexpr (POOLED_HAS_MEMBARRIER == 0) return true;
         int has = g_has_heavy_barrier.load(std::memory_order_relaxed);
@@ -215,14 +221,15 @@ struct platform : system_platform {
             has = enable_barrier() ? 1 : -1;
             g_has_heavy_barrier.store(has, std::memory_order_relaxed);
         }
-        return has == 1;
+        return has == 1 || POOLED_HAS_MEMBARRIER == 2;
     }
     // Every running thread of the process executes a full barrier before this returns. If the system refuses, this waits until all
     // earlier stores of every thread are visible: a store stays in its processor's store buffer for microseconds at most (Morrison
     // and Afek, "Temporally bounding TSO", 2015, measured half a millisecond with interrupts; this waits 20). Without
     // POOLED_HAS_MEMBARRIER, a fence: std_atomics::light_barrier() is then one, too.
     static void heavy_barrier() noexcept {
-        if constexpr (POOLED_HAS_MEMBARRIER != 0) {
+        if (POOLED_HAS_MEMBARRIER == 1 ||
+            (POOLED_HAS_MEMBARRIER == 2 && g_has_heavy_barrier.load(std::memory_order_relaxed) == 1)) {
             // A forked child may have to enable it again.
             if (!is_barrier_refused() && (run_barrier() || (enable_barrier() && run_barrier()))) return;
             g_is_barrier_refused.store(true, std::memory_order_relaxed);

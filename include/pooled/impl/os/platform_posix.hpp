@@ -121,7 +121,14 @@ struct posix_platform {
     [[nodiscard]] static char const* trusted_variable(char const* name) noexcept {
         return ::getuid() == ::geteuid() && ::getgid() == ::getegid() ? std::getenv(name) : nullptr;
     }
-    [[nodiscard]] static bool random(std::uint64_t&) noexcept { return false; }
+    [[nodiscard]] static bool random([[maybe_unused]] std::uint64_t& bits) noexcept {
+#if defined(__linux__)  // musl has no arc4random
+        return false;
+#else
+        ::arc4random_buf(&bits, sizeof(bits));
+        return true;
+#endif
+    }
 
 #if POOLED_TRACKED
     struct code_place {

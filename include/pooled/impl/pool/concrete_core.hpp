@@ -43,7 +43,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Whether a hook is running on this thread. It may allocate, and is not called again for these allocations.
-POOLED_STATE(thread_local bool, t_in_exhaustion_hook, {false});
+POOLED_THREAD_STATE(bool, t_in_exhaustion_hook, {false});
 
 // Hidden: each executable and shared library that makes pools has a table of functions of its own.
 class POOLED_HIDDEN concrete_core final : public pool_core {
@@ -152,7 +152,7 @@ private:
     }
     // The calling thread's cache if it has one, otherwise null.
     [[nodiscard]] thread_cache* find_cache() noexcept {
-        return is_local() ? &local_cache() : t_state.find(id());
+        return is_local() ? &local_cache() : t_state().find(id());
     }
 
     // The block of a request of class `c`, perhaps k_large, that returns.
@@ -206,14 +206,14 @@ private:
     [[nodiscard]] POOLED_NOINLINE void* find_past_cache(class_index c, large_shape large) {
         std::size_t const bytes = c < k_first_large ? k_geometry[c].block_bytes : large.bytes;
         std::uint64_t seen = ~std::uint64_t{0};
-        bool may_ask = on_exhausted().call != nullptr && !t_in_exhaustion_hook;
+        bool may_ask = on_exhausted().call != nullptr && !t_in_exhaustion_hook();
         return detail::allocate_or_find([&] { return memory().allocate(c, own_cache(), large); },
                                         [&] {
                                             if (detail::destroy_some_deferred(*this, seen)) return true;
                                             if (!std::exchange(may_ask, false)) return false;
-                                            t_in_exhaustion_hook = true;
+                                            t_in_exhaustion_hook() = true;
                                             on_exhausted().call(bytes, on_exhausted().context);
-                                            t_in_exhaustion_hook = false;
+                                            t_in_exhaustion_hook() = false;
                                             return true;
                                         });
     }

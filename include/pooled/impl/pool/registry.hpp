@@ -255,7 +255,7 @@ inline void registry::free(far_array& one) noexcept {
 }
 
 POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexcept {
-    thread_state& state = t_state;
+    thread_state& state = t_state();
     free_closed_caches();
     if (core.is_closed()) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) {
@@ -300,7 +300,7 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
 }
 
 inline void registry::free_closed_caches() noexcept {
-    thread_state& state = t_state;
+    thread_state& state = t_state();
     if (!state.has_closed.load(std::memory_order_relaxed)) [[likely]]
         return;
     scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
@@ -362,7 +362,7 @@ inline void registry::before_fork() noexcept {
     g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
     auto const each_gate = [](auto&& visit) {
         for (far_array& each : g_registry.m_far_arrays)
-            if (each.owner != &t_state) visit(each.owner->far_gate);
+            if (each.owner != &t_state()) visit(each.owner->far_gate);
         g_registry.for_each_core([&](pool_core& core) {
             if (core.id() < k_far_slot) core.caches().for_each_other_gate(visit);
         });
@@ -386,12 +386,12 @@ inline void registry::after_fork_in_parent() noexcept {
 inline void registry::after_fork_in_child() noexcept {
     if (fork_gate::begun() != 1) return g_fork_gate.end();
     for (far_array& each : g_registry.m_far_arrays)
-        if (each.owner != &t_state) g_registry.free(each);
+        if (each.owner != &t_state()) g_registry.free(each);
     g_registry.for_each_core([](pool_core& core) {
         core.memory().after_fork_in_child();
         if (pool_extension* const above = core.extension()) above->after_fork_in_child();
     });
-    g_fork_survivor.store(&t_state, std::memory_order_relaxed);
+    g_fork_survivor.store(&t_state(), std::memory_order_relaxed);
     g_forks_survived.add(1);
     g_fork_gate.forget_others();
     after_fork_in_parent();

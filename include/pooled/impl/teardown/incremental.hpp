@@ -76,7 +76,7 @@ struct thread_deferrals {
     unsigned drains = 0;     // in progress
     unsigned reliefs = 0;    // that allocations without memory run, each in a destructor of the one before
 };
-POOLED_STATE(thread_local thread_deferrals, t_deferrals, {});
+POOLED_THREAD_STATE(thread_deferrals, t_deferrals, {});
 
 class deferred_objects final : public pool_extension {
 public:
@@ -136,9 +136,9 @@ public:
 
     // The calling thread ends. Destructors may defer more, in any pool, until nothing is left.
     static void finish_thread() noexcept {
-        t_deferrals.is_destroying = true;  // allocations in destructors then destroy nothing themselves
-        t_deferrals.drains = 0;            // a destructor that a drain ran may have called exit()
-        for (thread_cache* each = t_state.owned.first(); each != nullptr;) {
+        t_deferrals().is_destroying = true;  // allocations in destructors then destroy nothing themselves
+        t_deferrals().drains = 0;            // a destructor that a drain ran may have called exit()
+        for (thread_cache* each = t_state().owned.first(); each != nullptr;) {
             deferred next;
             deferred_objects* of = nullptr;  // the object keeps its pool
             if (each->deferred.size != 0 && g_registry.with_open(*each, [&](pool_core& core) {
@@ -146,13 +146,13 @@ public:
                     return of->take_one(*each, next);
                 })) {
                 static_cast<void>(of->destroy(next));
-                each = t_state.owned.first();
+                each = t_state().owned.first();
             } else {
-                each = t_state.owned.after(*each);
+                each = t_state().owned.after(*each);
             }
         }
-        t_deferrals.has_ended = true;
-        t_deferrals.is_armed = false;
+        t_deferrals().has_ended = true;
+        t_deferrals().is_armed = false;
     }
 
     void on_allocate() noexcept override {
@@ -170,7 +170,7 @@ public:
         std::uint32_t const id = core.id();
         std::size_t done = 0;
         thread_cache* mine = own();
-        ++t_deferrals.drains;
+        ++t_deferrals().drains;
         while (done != budget && g_registry.find(id) == &core) {  // a destructor may destroy the pool
             deferred next;
             if (mine != nullptr && take_one(*mine, next)) {
@@ -180,23 +180,23 @@ public:
                 break;
             }
         }
-        if (--t_deferrals.drains == 0 && t_state.ended) g_registry.end_thread(&t_state);
+        if (--t_deferrals().drains == 0 && t_state().ended) g_registry.end_thread(&t_state());
         return done;
     }
 
     bool relieve(std::uint64_t& seen) noexcept override {
-        if (t_deferrals.reliefs >= k_nested_reliefs) return false;
+        if (t_deferrals().reliefs >= k_nested_reliefs) return false;
         for (unsigned attempt = 0;; ++attempt) {
-            ++t_deferrals.reliefs;
+            ++t_deferrals().reliefs;
             std::size_t const done = drain(k_objects_per_retry);
-            --t_deferrals.reliefs;
+            --t_deferrals().reliefs;
             if (done != 0) return true;
             // Other threads must not wait for the objects that this one is destroying, in any pool.
-            t_state.is_waiting = true;
+            t_state().is_waiting = true;
             progress const now = look();
             bool const is_over = now.destroyed != seen || !now.is_any_left || fork_gate::is_passed();
             if (!is_over) platform::pause(attempt);
-            t_state.is_waiting = false;
+            t_state().is_waiting = false;
             if (is_over) return std::exchange(seen, now.destroyed) != now.destroyed;
             POOLED_EXPENSIVE_CHECK(
                 attempt < k_attempts_before_report,
@@ -267,26 +267,26 @@ private:
 
     // The calling thread's cache of the pool, or null.
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* own() noexcept {
-        return m_core.is_local() ? &m_core.local_cache() : t_state.find(m_core.id());
+        return m_core.is_local() ? &m_core.local_cache() : t_state().find(m_core.id());
     }
     // Null when the thread can have none, because it or the pool is ending, or memory has run out.
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* own_or_made() noexcept {
         thread_cache* const mine = own();
-        bool const is_usable = mine != nullptr && mine->gate.is_open() && t_deferrals.is_armed;
+        bool const is_usable = mine != nullptr && mine->gate.is_open() && t_deferrals().is_armed;
         return is_usable || m_core.is_local() ? mine : make_own();
     }
     [[nodiscard]] POOLED_NOINLINE thread_cache* make_own() noexcept {
-        if (t_deferrals.has_ended && t_deferrals.drains == 0) return nullptr;
-        if (!t_deferrals.has_ended) {
+        if (t_deferrals().has_ended && t_deferrals().drains == 0) return nullptr;
+        if (!t_deferrals().has_ended) {
             // What the thread has deferred is destroyed when its thread_local objects are: before older ones.
             struct deferral_guard {
                 ~deferral_guard() { finish_thread(); }
             };
             static thread_local deferral_guard const guard{};
             static_cast<void>(&guard);
-            t_deferrals.is_armed = true;
+            t_deferrals().is_armed = true;
         }
-        return g_registry.attach(m_core, t_deferrals.drains != 0);
+        return g_registry.attach(m_core, t_deferrals().drains != 0);
     }
 
     [[nodiscard]] POOLED_NOINLINE static bool make_batch(thread_deferred& to) noexcept {
@@ -297,7 +297,7 @@ private:
 
     // Does nothing within the destructor of a deferred object, whose caller continues with the next objects.
     POOLED_NOINLINE void step(thread_cache* mine, std::size_t budget) noexcept {
-        if (t_deferrals.is_destroying) return;
+        if (t_deferrals().is_destroying) return;
         for (deferred next; budget != 0 && mine != nullptr && take_one(*mine, next); --budget)
             mine = destroy(next);
     }
@@ -319,11 +319,11 @@ private:
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* destroy(deferred next) noexcept {
         thread_cache* const local = m_core.is_local() ? &m_core.local_cache() : nullptr;
         std::uint32_t const id = m_core.id();
-        bool const was_destroying = std::exchange(t_deferrals.is_destroying, true);
+        bool const was_destroying = std::exchange(t_deferrals().is_destroying, true);
         next.finish();
-        t_deferrals.is_destroying = was_destroying;
+        t_deferrals().is_destroying = was_destroying;
         if (local != nullptr) return local;
-        thread_cache* const mine = t_state.find(id);
+        thread_cache* const mine = t_state().find(id);
         if (mine != nullptr && mine->deferred.begun != mine->deferred.ended) {
             std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in look()
             mine->deferred.ended.add(1);
@@ -375,7 +375,7 @@ private:
 
 // Out of line, because a fibre that runs it may move to another thread in a destructor.
 [[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {
-    return std::exchange(t_teardown.redirect, to);
+    return std::exchange(t_teardown().redirect, to);
 }
 
 POOLED_CODE std::size_t finish_batches(deferred_batch*& list, std::size_t budget) noexcept {
@@ -400,7 +400,7 @@ POOLED_CODE deferred_batch* take_deferred(pool_core& core) noexcept {
 POOLED_CODE void defer_or_finish(deferred d, void const* object, std::size_t object_bytes) noexcept {
     pool_core& core = core_of(d.header());
     if (!core.is_incremental()) return detail::defer_to_outermost(d, object, object_bytes);
-    if (deferred_queue* const redirect = t_teardown.redirect) {
+    if (deferred_queue* const redirect = t_teardown().redirect) {
         if (!redirect->push(d, object, object_bytes)) detail::finish_now(d);
         return;
     }

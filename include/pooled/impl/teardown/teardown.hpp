@@ -315,7 +315,7 @@ private:
 };
 static_assert(std::is_trivially_destructible_v<teardown_state>);
 
-POOLED_STATE(thread_local teardown_state, t_teardown, {});
+POOLED_THREAD_STATE(teardown_state, t_teardown, {});
 
 // Out of line, so that a fibre that moves to another thread between two calls uses the state of its present thread.
 [[nodiscard]] POOLED_API drop_way choose_way(bool is_unordered) noexcept;
@@ -357,17 +357,17 @@ inline constexpr std::size_t k_objects_per_retry = 256;
 #if POOLED_HAS_CODE
 
 POOLED_CODE drop_way choose_way(bool is_unordered) noexcept {
-    return t_teardown.choose(stack_pointer(), is_unordered);
+    return t_teardown().choose(stack_pointer(), is_unordered);
 }
 
 POOLED_CODE bool begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept {
-    return t_teardown.begin(drop, stack_pointer(), kind);
+    return t_teardown().begin(drop, stack_pointer(), kind);
 }
 
-POOLED_CODE void end_outermost(outermost_drop& drop) noexcept { t_teardown.end(drop); }
+POOLED_CODE void end_outermost(outermost_drop& drop) noexcept { t_teardown().end(drop); }
 
 POOLED_CODE void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept {
-    outermost_drop* const to = std::exchange(t_teardown.recipient, nullptr);
+    outermost_drop* const to = std::exchange(t_teardown().recipient, nullptr);
     if (to == nullptr || !to->queue.push(d, object, object_bytes)) d.finish();
 }
 
@@ -380,7 +380,7 @@ inline void finish_now(deferred d) noexcept {
 // The pool calls this for an allocation that found no memory: see detail/core.hpp. Destroys some of the objects that are deferred on this
 // stack; that does not nest: an allocation in one of their destructors destroys no objects of the same record.
 inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
-    for (outermost_drop* drop = t_teardown.find(stack_pointer()); drop != nullptr; drop = drop->outer) {
+    for (outermost_drop* drop = t_teardown().find(stack_pointer()); drop != nullptr; drop = drop->outer) {
         if (drop->is_relieving || drop->queue.empty()) continue;
         drop->is_relieving = true;
         drop->queue.finish(k_objects_per_retry);
@@ -394,7 +394,7 @@ inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
 inline void install_hooks() noexcept {
     if (g_pressure_hook.load(std::memory_order_relaxed) != nullptr) return;
     detail::pin_this_library();
-    g_exit_hook.store([]() noexcept { t_teardown.finish_at_exit(); }, std::memory_order_relaxed);
+    g_exit_hook.store([]() noexcept { t_teardown().finish_at_exit(); }, std::memory_order_relaxed);
     g_pressure_hook.store(relieve_pressure, std::memory_order_release);
 }
 

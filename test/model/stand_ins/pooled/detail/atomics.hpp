@@ -99,6 +99,8 @@ private:
 template <class T>
 using atomic = std::atomic<T>;
 
+POOLED_STATE(atomic<int>, g_has_heavy_barrier, {0});
+
 struct std_atomics {
     template <class T>
     using atomic = simulated_atomic<T>;

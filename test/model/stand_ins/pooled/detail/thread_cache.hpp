@@ -16,4 +16,4 @@ inline constinit std::array<thread_state, 4> g_simulated_states{};
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 
-#define t_state simulated_state()
+#define t_state simulated_state
