@@ -5,13 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
-#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -26,11 +24,7 @@ using test::intrusive_item;
 using test::intrusive_pool;
 using test::take;
 
-class boost_intrusive_pool : public testing::Test {
-protected:
-    test::life_log log;
-    test::life_log::scope scope{log};
-};
+using boost_intrusive_pool = test::intrusive_pool_test;
 
 TEST_F(boost_intrusive_pool, constants_have_the_values_of_the_original) {
     EXPECT_EQ(BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE, 64);
@@ -55,13 +49,6 @@ TEST_F(boost_intrusive_pool, default_constructed_has_nothing_and_gives_nothing) 
     pool.clear();
     pool.check();
     EXPECT_EQ(log.constructed(), 0);
-}
-
-TEST_F(boost_intrusive_pool, default_constructed_works_after_init) {
-    intrusive_pool pool;
-    pool.init();
-    EXPECT_EQ(pool.capacity(), 64U);
-    EXPECT_NE(pool.allocate(), nullptr);
 }
 
 TEST_F(boost_intrusive_pool, items_are_constructed_with_the_pool_and_destroyed_with_it) {
@@ -243,18 +230,11 @@ TEST_F(boost_intrusive_pool, is_assigned_from_a_list_of_sizes) {
 
 TEST_F(boost_intrusive_pool, init_returns_whether_there_was_memory) {
     intrusive_pool pool;
+    EXPECT_TRUE(pool.init());
+    EXPECT_EQ(pool.capacity(), 64U);
     EXPECT_TRUE(pool.init(3));
     EXPECT_FALSE(pool.init(std::size_t{1} << 46));
     EXPECT_EQ(pool.capacity(), 3U) << "the pool is as before";
-}
-
-TEST_F(boost_intrusive_pool, is_empty_while_nothing_is_in_use) {
-    intrusive_pool pool(2, 0);
-    EXPECT_TRUE(pool.empty());
-    intrusive_handle a = pool.allocate();
-    EXPECT_FALSE(pool.empty());
-    a.reset();
-    EXPECT_TRUE(pool.empty());
 }
 
 struct with_members : memorypool::boost_intrusive_pool_item {
@@ -308,24 +288,6 @@ TEST_F(boost_intrusive_pool, init_may_make_handles_of_its_item) {
     EXPECT_EQ(it, kept);
     EXPECT_EQ(it->use_count(), 2U);
     EXPECT_EQ(pool.inuse_count(), 1U);
-}
-
-TEST_F(boost_intrusive_pool, limits_are_what_was_asked_for) {
-    intrusive_pool const bounded(5, 0);
-    EXPECT_TRUE(bounded.is_bounded() && bounded.is_limited());
-    EXPECT_EQ(bounded.max_size(), 5U);
-    intrusive_pool const limited(5, 5, 20);
-    EXPECT_TRUE(!limited.is_bounded() && limited.is_limited());
-    EXPECT_EQ(limited.max_size(), 20U);
-    intrusive_pool const unlimited(5, 5);
-    EXPECT_TRUE(!unlimited.is_bounded() && !unlimited.is_limited());
-}
-
-TEST_F(boost_intrusive_pool, nothing_is_called_on_a_free_item_by_default) {
-    intrusive_pool pool(1);
-    intrusive_item* const it = pool.allocate().get();
-    EXPECT_EQ(pool.allocate().get(), it);
-    EXPECT_EQ(it->destroy_calls, 0);
 }
 
 TEST_F(boost_intrusive_pool, destroy_is_called_once_when_the_last_handle_goes) {
@@ -491,33 +453,6 @@ TEST_F(boost_intrusive_pool, check_finds_nothing_in_a_pool_that_was_used) {
         handle->check();
     handles.clear();
     pool.check();
-}
-
-template <std::size_t Bytes>
-void expect_little_memory_beyond() {
-    struct plain : memorypool::boost_intrusive_pool_item {
-        std::array<char, Bytes> members{};
-    };
-    auto const bytes_in_use = [] {
-        pooled::pool_stats const now = pooled::default_pool().stats();
-        return now.bytes_in_use + now.large_bytes;
-    };
-    constexpr std::size_t k_items = (std::size_t{4} << 20) / Bytes;
-    std::size_t const before = bytes_in_use();
-    memorypool::boost_intrusive_pool<plain> const pool(k_items, 0);
-    double const each = static_cast<double>(bytes_in_use() - before) / k_items;
-    EXPECT_LE(each - Bytes, 24 + 0.12 * Bytes) << Bytes << " bytes of members";
-}
-
-TEST(boost_intrusive_pool_memory, of_an_item_is_12_percent_and_24_bytes_beyond_its_members_at_most) {
-    expect_little_memory_beyond<16>();
-    expect_little_memory_beyond<48>();
-    expect_little_memory_beyond<1024>();
-    expect_little_memory_beyond<1500>();
-    expect_little_memory_beyond<2048>();
-    expect_little_memory_beyond<4096>();
-    expect_little_memory_beyond<9000>();
-    expect_little_memory_beyond<17400>();
 }
 
 }  // namespace

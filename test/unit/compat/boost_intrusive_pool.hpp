@@ -10,6 +10,7 @@
 #include "support/lives.hpp"
 
 #include <boost/intrusive_ptr.hpp>
+#include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -39,5 +40,17 @@ template <class Pool>
 }
 
 [[nodiscard]] inline std::uint64_t blocks_in_use() { return pooled::default_pool().stats().in_use; }
+
+// A log that each item made by default counts in, and no memory left behind.
+class intrusive_pool_test : public testing::Test {
+protected:
+    ~intrusive_pool_test() override {
+        EXPECT_EQ(log.alive(), 0);
+        EXPECT_EQ(blocks_in_use(), blocks) << "memory was left behind";
+    }
+    std::uint64_t blocks = blocks_in_use();
+    life_log log;
+    life_log::scope scope{log};
+};
 
 }  // namespace test

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -21,11 +20,7 @@ using test::intrusive_item;
 using test::intrusive_pool;
 using test::take;
 
-class boost_intrusive_pool_item_of_a_pool : public testing::Test {
-protected:
-    test::life_log log;
-    test::life_log::scope scope{log};
-};
+using boost_intrusive_pool_item_of_a_pool = test::intrusive_pool_test;
 
 template <std::size_t Bytes>
 struct payload : boost_intrusive_pool_item {
@@ -118,16 +113,6 @@ TEST_F(boost_intrusive_pool_item_of_a_pool, has_the_public_members_of_the_origin
     intrusive_handle const plain(new intrusive_item);
     EXPECT_EQ(plain->m_boost_intrusive_pool_owner, nullptr);
     EXPECT_EQ(plain->m_boost_intrusive_pool_refcount, 1U);
-}
-
-TEST_F(boost_intrusive_pool_item_of_a_pool, made_by_new_is_deleted_by_its_last_handle) {
-    intrusive_handle a(new intrusive_item);
-    intrusive_handle b = a;
-    EXPECT_EQ(a->use_count(), 2U);
-    a.reset();
-    EXPECT_EQ(log.alive(), 1);
-    b.reset();
-    EXPECT_EQ(log.alive(), 0);
 }
 
 TEST_F(boost_intrusive_pool_item_of_a_pool, made_by_new_is_deleted_as_what_it_is) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
-// memorypool: items outlive their pool, pools move and start again, and nothing leaks.
+// memorypool: items outlive their pool, pools move and start again, nothing leaks; and what it does with bad input, and with
+// constructors, init functions and recycle functions that throw.
 
 #include "unit/compat/boost_intrusive_pool.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <limits>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -16,6 +20,8 @@ namespace {
 
 using memorypool::RECYCLE_METHOD_CUSTOM_FUNCTION;
 using memorypool::RECYCLE_METHOD_DESTROY_FUNCTION;
+using memorypool::RECYCLE_METHOD_NONE;
+using test::constructor_failed;
 using test::intrusive_handle;
 using test::intrusive_item;
 using test::intrusive_pool;
@@ -25,17 +31,7 @@ static_assert(std::is_nothrow_move_constructible_v<intrusive_pool>);
 static_assert(std::is_nothrow_move_assignable_v<intrusive_pool>);
 static_assert(std::is_nothrow_default_constructible_v<intrusive_pool>);
 
-class boost_intrusive_pool_lifetime : public testing::Test {
-protected:
-    boost_intrusive_pool_lifetime() : blocks(test::blocks_in_use()) {}
-    ~boost_intrusive_pool_lifetime() override {
-        EXPECT_EQ(log.alive(), 0);
-        EXPECT_EQ(test::blocks_in_use(), blocks) << "memory was left behind";
-    }
-    std::uint64_t blocks;
-    test::life_log log;
-    test::life_log::scope scope{log};
-};
+using boost_intrusive_pool_lifetime = test::intrusive_pool_test;
 
 TEST_F(boost_intrusive_pool_lifetime, items_in_use_outlive_the_pool) {
     std::optional<intrusive_pool> pool(std::in_place, 10, 10);
@@ -54,14 +50,6 @@ TEST_F(boost_intrusive_pool_lifetime, items_in_use_outlive_the_pool) {
     EXPECT_EQ(log.alive(), 12);
     copies.pop_back();
     EXPECT_EQ(log.alive(), 11);
-}
-
-TEST_F(boost_intrusive_pool_lifetime, items_dropped_by_another_thread_after_the_pool_has_gone_are_destroyed) {
-    std::optional<intrusive_pool> pool(std::in_place, 4, 4);
-    auto handles = take(*pool, 40);
-    pool.reset();
-    std::thread([&handles] { handles.clear(); }).join();
-    EXPECT_EQ(log.alive(), 0);
 }
 
 TEST_F(boost_intrusive_pool_lifetime, destroy_is_called_after_the_pool_has_gone_but_not_the_pools_function) {
@@ -236,14 +224,261 @@ TEST_F(boost_intrusive_pool_lifetime, items_can_be_taken_and_dropped_in_thread_l
     pool.check();
 }
 
-TEST_F(boost_intrusive_pool_lifetime, pools_come_and_go_while_a_thread_lives) {
-    std::vector<intrusive_handle> kept;
-    for (int i = 0; i < 200; ++i) {
-        intrusive_pool pool(5, 5);
-        auto const handles = take(pool, 7);
-        if (i % 10 == 0) kept.push_back(handles[3]);
+// Bad input, and constructors, init functions and recycle functions that throw.
+
+constexpr std::size_t k_most = std::numeric_limits<std::size_t>::max();
+
+using boost_intrusive_pool_failure = test::intrusive_pool_test;
+
+TEST_F(boost_intrusive_pool_failure, init_size_over_max_size_is_refused) {
+    EXPECT_THROW(intrusive_pool(11, 5, 10), std::invalid_argument);
+    intrusive_pool pool(3);
+    EXPECT_THROW(pool.init(11, 0, 10), std::invalid_argument);
+    EXPECT_EQ(pool.capacity(), 3U) << "the pool is as before";
+    pool.init(10, 0, 10);
+    EXPECT_EQ(pool.capacity(), 10U);
+}
+
+TEST_F(boost_intrusive_pool_failure, custom_method_without_a_function_is_refused) {
+    EXPECT_THROW(intrusive_pool(1, 1, 0, RECYCLE_METHOD_CUSTOM_FUNCTION), std::invalid_argument);
+    intrusive_pool pool(1, 1, 0, RECYCLE_METHOD_DESTROY_FUNCTION);
+    EXPECT_THROW(pool.set_recycle_method(RECYCLE_METHOD_CUSTOM_FUNCTION), std::invalid_argument);
+    intrusive_item* const it = pool.allocate().get();
+    EXPECT_EQ(it->destroy_calls, 1) << "the method is as before";
+}
+
+TEST_F(boost_intrusive_pool_failure, recycle_method_of_a_pool_without_init_is_refused) {
+    intrusive_pool pool;
+    EXPECT_THROW(pool.set_recycle_method(RECYCLE_METHOD_NONE), std::logic_error);
+}
+
+TEST_F(boost_intrusive_pool_failure, initial_size_of_zero_grows_with_the_first_item) {
+    intrusive_pool pool(0, 3);
+    EXPECT_EQ(pool.capacity(), 0U);
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    intrusive_handle const a = pool.allocate();
+    EXPECT_NE(a, nullptr);
+    EXPECT_EQ(pool.capacity(), 3U);
+}
+
+TEST_F(boost_intrusive_pool_failure, bounded_pool_of_zero_items_is_always_exhausted) {
+    intrusive_pool pool(0, 0);
+    EXPECT_TRUE(pool.is_bounded());
+    EXPECT_TRUE(pool.is_memory_exhausted());
+    EXPECT_EQ(pool.allocate(), nullptr);
+    pool.clear();
+    EXPECT_EQ(pool.allocate(), nullptr);
+}
+
+TEST_F(boost_intrusive_pool_failure, step_beyond_max_size_is_cut) {
+    intrusive_pool pool(1, k_most, 5);
+    auto const handles = take(pool, 5);
+    EXPECT_NE(handles.back(), nullptr);
+    EXPECT_EQ(pool.capacity(), 5U);
+    EXPECT_EQ(pool.allocate(), nullptr);
+}
+
+// Refused at once: the system would else kill the process while it constructs.
+TEST_F(boost_intrusive_pool_failure, sizes_that_no_machine_holds_are_refused) {
+    EXPECT_THROW(intrusive_pool pool(k_most), std::bad_alloc);
+    EXPECT_THROW(intrusive_pool pool(k_most / sizeof(intrusive_item)), std::bad_alloc);
+    EXPECT_THROW(intrusive_pool pool(k_most / sizeof(intrusive_item) + 2), std::bad_alloc);
+    EXPECT_THROW(intrusive_pool pool(std::size_t{1} << 46), std::bad_alloc);
+    EXPECT_EQ(log.constructed(), 0);
+}
+
+TEST_F(boost_intrusive_pool_failure, last_free_item_is_given_though_there_is_no_memory_to_grow) {
+    intrusive_pool pool(2, std::size_t{1} << 50);
+    auto handles = take(pool, 2);
+    EXPECT_NE(handles[1], nullptr);
+    EXPECT_EQ(pool.capacity(), 2U);
+    EXPECT_EQ(pool.unused_count(), 0U);
+    EXPECT_TRUE(pool.is_memory_exhausted());
+    EXPECT_THROW(static_cast<void>(pool.allocate()), std::bad_alloc);
+    EXPECT_EQ(pool.inuse_count(), 2U);
+    handles.pop_back();
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    EXPECT_NE(pool.allocate(), nullptr);
+    pool.check();
+}
+
+TEST_F(boost_intrusive_pool_failure, pool_whose_items_cannot_be_constructed_leaves_nothing) {
+    for (std::int64_t n = 1; n <= 1000; n += 37) {
+        log.throw_at(n);
+        EXPECT_THROW(intrusive_pool(1000), constructor_failed);
+        EXPECT_EQ(log.alive(), 0);
     }
-    EXPECT_EQ(log.alive(), 20);
+    log.throw_at(0);
+}
+
+TEST_F(boost_intrusive_pool_failure, constructor_that_throws_while_growing_leaves_the_pool_as_it_was) {
+    for (std::int64_t n = 1; n <= 1000; n += 73) {
+        intrusive_pool pool(3, 1000);
+        auto handles = take(pool, 2);
+        log.throw_at(n);
+        EXPECT_THROW(static_cast<void>(pool.allocate()), constructor_failed);
+        EXPECT_EQ(pool.capacity(), 3U);
+        EXPECT_EQ(pool.inuse_count(), 2U);
+        EXPECT_EQ(pool.unused_count(), 1U);
+        EXPECT_EQ(pool.enlarge_steps_done(), 1U);
+        EXPECT_EQ(log.alive(), 3);
+        pool.check();
+        log.throw_at(0);
+        handles.push_back(pool.allocate());
+        EXPECT_EQ(pool.capacity(), 1003U);
+        EXPECT_EQ(pool.unused_count(), 1000U);
+        pool.check();
+    }
+}
+
+TEST_F(boost_intrusive_pool_failure, init_that_throws_leaves_the_pool_as_it_was) {
+    intrusive_pool pool(3);
+    auto const handles = take(pool, 2);
+    log.throw_at(5);
+    EXPECT_THROW(pool.init(10), constructor_failed);
+    log.throw_at(0);
+    EXPECT_EQ(pool.capacity(), 3U);
+    EXPECT_EQ(pool.inuse_count(), 2U);
+    EXPECT_NE(pool.allocate(), nullptr);
+}
+
+TEST_F(boost_intrusive_pool_failure, item_whose_init_throws_goes_back) {
+    struct strict : memorypool::boost_intrusive_pool_item {
+        void init(int a) {
+            if (a < 0) throw std::invalid_argument("negative");
+        }
+    };
+    memorypool::boost_intrusive_pool<strict> pool(2, 0);
+    EXPECT_THROW(static_cast<void>(pool.allocate_through_init(-1)), std::invalid_argument);
+    EXPECT_THROW(static_cast<void>(pool.allocate_through_function([](strict& it) { it.init(-1); })),
+                 std::invalid_argument);
+    EXPECT_EQ(pool.unused_count(), 2U);
+}
+
+// Its state is unknown.
+TEST_F(boost_intrusive_pool_failure, item_whose_recycling_throws_is_constructed_anew) {
+    intrusive_pool pool(2, 0, 0, RECYCLE_METHOD_CUSTOM_FUNCTION, [](intrusive_item& it) {
+        if (it.value == 13) throw std::runtime_error("unlucky");
+    });
+    intrusive_handle a = pool.allocate_through_init(13);
+    intrusive_item* const it = a.get();
+    a.reset();
+    EXPECT_EQ(log.constructed(), 3);
+    EXPECT_EQ(log.alive(), 2);
+    EXPECT_EQ(pool.unused_count(), 2U);
+    intrusive_handle const again = pool.allocate();
+    EXPECT_EQ(again.get(), it);
+    EXPECT_EQ(again->value, 0);
+    EXPECT_EQ(again->use_count(), 1U);
+    pool.check();
+}
+
+TEST_F(boost_intrusive_pool_failure, destroy_may_throw_too) {
+    struct stubborn : memorypool::boost_intrusive_pool_item, test::counted<8> {
+        void destroy() override { throw std::runtime_error("no"); }
+    };
+    memorypool::boost_intrusive_pool<stubborn> pool(2, 2, 0, RECYCLE_METHOD_DESTROY_FUNCTION);
+    for (int i = 0; i < 10; ++i)
+        static_cast<void>(pool.allocate());
+    EXPECT_EQ(pool.unused_count(), 2U);
+    auto out = pool.allocate();
+    pool.clear();
+    out.reset();
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TEST_F(boost_intrusive_pool_failure, item_that_cannot_be_constructed_anew_is_lost_to_the_pool) {
+    intrusive_pool pool(3, 0, 0, RECYCLE_METHOD_CUSTOM_FUNCTION,
+                        [](intrusive_item&) { throw std::runtime_error("no"); });
+    auto handles = take(pool, 3);
+    log.throw_at(1);
+    handles.pop_back();
+    EXPECT_EQ(log.alive(), 2);
+    EXPECT_EQ(pool.capacity(), 2U);
+    EXPECT_EQ(pool.unused_count(), 0U);
+    EXPECT_EQ(pool.inuse_count(), 2U);
+    log.throw_at(0);
+    handles.pop_back();
+    EXPECT_EQ(pool.unused_count(), 1U);
+    pool.check();
+    // Whether its items are let go of while some are in use or not.
+    pool.clear();
+    EXPECT_EQ(log.alive(), 1);
+    log.throw_at(1);
+    handles.clear();
+    EXPECT_EQ(log.alive(), 0);
+    log.throw_at(0);
+    EXPECT_NE(pool.allocate(), nullptr);
+}
+
+TEST_F(boost_intrusive_pool_failure, pool_that_lost_an_item_lets_go_of_the_others) {
+    {
+        intrusive_pool pool(3, 0, 0, RECYCLE_METHOD_CUSTOM_FUNCTION,
+                            [](intrusive_item&) { throw std::runtime_error("no"); });
+        log.throw_at(1);
+        static_cast<void>(pool.allocate());
+        log.throw_at(0);
+        EXPECT_EQ(pool.capacity(), 2U);
+        EXPECT_EQ(pool.unused_count(), 2U);
+    }
+    EXPECT_EQ(log.alive(), 0);
+}
+
+// Without end in the original.
+struct asks : memorypool::boost_intrusive_pool_item {
+    asks() {
+        if (pool != nullptr) other = pool->allocate();
+        ++constructed;
+    }
+    boost::intrusive_ptr<asks> other;
+    static inline memorypool::boost_intrusive_pool<asks>* pool = nullptr;
+    static inline int constructed = 0;
+};
+
+TEST_F(boost_intrusive_pool_failure, constructor_may_ask_the_pool_that_makes_its_item) {
+    memorypool::boost_intrusive_pool<asks> pool(2, 2);
+    asks::pool = &pool;
+    auto const first = pool.allocate();
+    auto const second = pool.allocate();  // the last: two more are made, while none is free
+    EXPECT_EQ(asks::constructed, 4);
+    EXPECT_EQ(pool.capacity(), 4U);
+    EXPECT_EQ(pool.unused_count(), 2U);
+    EXPECT_EQ(pool.allocate()->other, nullptr);
+    asks::pool = nullptr;
+}
+
+// The new items are those of the step that is under construction; what its caller gets was in the pool before.
+struct clears : memorypool::boost_intrusive_pool_item, test::counted<8> {
+    clears() {
+        if (pool != nullptr) pool->clear();
+        if (throws) throw std::runtime_error("after clear()");
+    }
+    static inline memorypool::boost_intrusive_pool<clears>* pool = nullptr;
+    static inline bool throws = false;
+};
+
+TEST_F(boost_intrusive_pool_failure, constructor_may_clear_the_pool_that_makes_its_item) {
+    memorypool::boost_intrusive_pool<clears> pool(2, 3);
+    clears::pool = &pool;
+    auto first = pool.allocate();
+    auto second = pool.allocate();
+    EXPECT_EQ(pool.capacity(), 3U);
+    EXPECT_EQ(pool.unused_count(), 3U);
+    EXPECT_EQ(pool.enlarge_steps_done(), 1U);
+    EXPECT_EQ(log.alive(), 5);
+    first.reset();
+    second.reset();
+    EXPECT_EQ(log.alive(), 3);
+    first = pool.allocate();
+    second = pool.allocate();
+    clears::throws = true;
+    EXPECT_THROW(static_cast<void>(pool.allocate()), std::runtime_error);
+    clears::throws = false;
+    clears::pool = nullptr;
+    EXPECT_EQ(pool.capacity(), 0U);
+    EXPECT_EQ(log.alive(), 2) << "the last free one is gone as the others";
+    EXPECT_NE(pool.allocate(), nullptr);
+    EXPECT_EQ(pool.capacity(), 3U);
 }
 
 }  // namespace

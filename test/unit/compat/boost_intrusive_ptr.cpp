@@ -10,7 +10,6 @@
 #include <boost/intrusive_ptr.hpp>
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <type_traits>

@@ -24,7 +24,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -202,29 +201,6 @@ TYPED_TEST(boost_pool_allocators, take_every_template_argument_of_boosts) {
     EXPECT_EQ(vector.size(), 3000U);
 }
 
-TYPED_TEST(boost_pool_allocators, serve_four_threads_at_once) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t)
-        threads.emplace_back([t] {
-            int const rounds = test::k_sanitized ? 20 : 100;
-            for (int round = 0; round < rounds; ++round) {
-                std::list<int, typename TypeParam::template fast_pool_allocator<int>> list;
-                std::vector<std::shared_ptr<int>> shared;
-                for (int i = 0; i < 100; ++i) {
-                    list.push_back(i * t);
-                    shared.push_back(std::allocate_shared<int>(
-                        typename TypeParam::template fast_pool_allocator<void>(), i * t));
-                }
-                for (int i = 0; i < 100; ++i) {
-                    EXPECT_EQ(list.front(), *shared[static_cast<std::size_t>(i)]);
-                    list.pop_front();
-                }
-            }
-        });
-    for (std::thread& thread : threads)
-        thread.join();
-}
-
 // Ours alone.
 
 TEST(our_boost_pool_allocators, serve_over_aligned_types) {
@@ -271,12 +247,6 @@ TEST(our_boost_pool_allocators, refuse_what_no_address_space_holds) {
     EXPECT_THROW(static_cast<void>(allocator::allocate(static_cast<std::size_t>(-1))),
                  std::bad_array_new_length);
     EXPECT_THROW(static_cast<void>(allocator::allocate(allocator::max_size())), std::bad_alloc);
-}
-
-TEST(our_boost_pool_allocators, blocks_may_be_freed_on_another_thread) {
-    using allocator = pooled::compat::fast_pool_allocator<std::string>;
-    std::shared_ptr<std::string> text = std::allocate_shared<std::string>(allocator(), "handed on");
-    std::thread([taken = std::move(text)]() mutable { taken.reset(); }).join();
 }
 
 // One random program for Boost's pool and for ours, beside a model of the chunks in use. Where a chunk lies is each pool's choice; that

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -154,6 +155,8 @@ TYPED_TEST(boost_pool_documented, pool_gives_null_when_half_is_refused_too_and_b
         EXPECT_EQ(pool.get_next_size(), (1U << 24) >> (calls / 2));
     }
     EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
+    TestFixture::user::open().most_bytes = k_most;
+    EXPECT_NE(pool.malloc(), nullptr);
 }
 
 TYPED_TEST(boost_pool_documented, what_the_user_allocator_throws_is_passed_on) {
@@ -280,6 +283,21 @@ TYPED_TEST(boost_pool_documented, free_of_no_chunks_does_nothing) {
     pool.free(p, 2);
 }
 
+TYPED_TEST(boost_pool_documented, pool_of_large_chunks_keeps_them) {
+    typename TestFixture::user_pool pool(100'000, 4);
+    std::vector<void*> chunks(20);
+    for (int round = 0; round < 3; ++round) {
+        for (void*& p : chunks) {
+            p = pool.malloc();
+            ASSERT_NE(p, nullptr);
+            std::memset(p, round, 100'000);
+        }
+        for (void* p : chunks)
+            pool.free(p);
+    }
+    EXPECT_LE(TestFixture::user::open().calls, 3U);
+}
+
 // pool: membership and giving memory back.
 
 TYPED_TEST(boost_pool_documented, is_from_knows_what_was_and_what_may_be_allocated) {
@@ -391,11 +409,79 @@ TYPED_TEST(boost_pool_documented, object_pool_caps_its_doubling) {
         ASSERT_NE(pool.construct(1L), nullptr);
     EXPECT_EQ(TestFixture::user::open().calls, 3U);
     EXPECT_EQ(pool.get_next_size(), 16U);
+    pool.set_next_size(5);
+    EXPECT_EQ(pool.get_next_size(), 5U);
     using of_long = typename TypeParam::template object_pool<long>;
     static_assert(std::is_same_v<typename of_long::element_type, long>);
     static_assert(std::is_same_v<typename of_long::size_type, std::size_t>);
     static_assert(std::is_same_v<typename of_long::difference_type, std::ptrdiff_t>);
     static_assert(!std::is_convertible_v<std::size_t, of_long>, "explicit");
+}
+
+TYPED_TEST(boost_pool_documented, object_pool_passes_arguments_on) {
+    struct triple {
+        triple() = default;
+        triple(int x, std::string const& y, double z) : a(x), b(y), c(z) {}
+        int a = 0;
+        std::string b;
+        double c = 0;
+    };
+    typename TypeParam::template object_pool<triple, typename TestFixture::user> pool;
+    EXPECT_EQ(pool.construct()->a, 0);
+    std::string text = "two";
+    triple const* const p = pool.construct(1, text, 3.0);
+    EXPECT_EQ(p->a, 1);
+    EXPECT_EQ(p->b, "two");
+    EXPECT_EQ(p->c, 3.0);
+    EXPECT_EQ(text, "two");
+    typename TypeParam::template object_pool<std::string> strings;
+    EXPECT_EQ(*strings.construct(5U, 'x'), "xxxxx");
+}
+
+TYPED_TEST(boost_pool_documented, object_pool_gives_raw_memory) {
+    test::life_log log;
+    {
+        typename TypeParam::template object_pool<test::counted<>, typename TestFixture::user> pool;
+        test::counted<>* const back = pool.malloc();
+        pool.free(back);
+        test::counted<>* const used = pool.malloc();
+        EXPECT_TRUE(pool.is_from(used));
+        ::new (static_cast<void*>(used)) test::counted<>(log);
+    }
+    EXPECT_EQ(log.constructed(), 1);
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TYPED_TEST(boost_pool_documented, object_pool_is_as_before_when_a_constructor_throws) {
+    test::life_log log;
+    {
+        typename TypeParam::template object_pool<test::counted<>, typename TestFixture::user> pool;
+        pool.construct(log);
+        log.throw_at(1);
+        EXPECT_THROW(static_cast<void>(pool.construct(log)), test::constructor_failed);
+        log.throw_at(0);
+        EXPECT_EQ(log.alive(), 1);
+        pool.construct(log);
+    }
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TYPED_TEST(boost_pool_documented, object_pool_gives_null_when_the_user_allocator_has_no_more) {
+    typename TypeParam::template object_pool<std::string, typename TestFixture::user> pool;
+    TestFixture::user::open().most_bytes = 0;
+    EXPECT_EQ(pool.construct(), nullptr);
+    EXPECT_EQ(pool.malloc(), nullptr);
+    TestFixture::user::open().most_bytes = k_most;
+    EXPECT_NE(pool.construct(), nullptr);
+}
+
+TYPED_TEST(boost_pool_documented, object_pool_tells_its_own_objects) {
+    typename TypeParam::template object_pool<int> pool;
+    typename TypeParam::template object_pool<int> other;
+    EXPECT_TRUE(pool.is_from(pool.construct(1)));
+    EXPECT_FALSE(pool.is_from(other.construct(1)));
+    int on_the_stack = 0;
+    EXPECT_FALSE(pool.is_from(&on_the_stack));
 }
 
 // singleton_pool.
@@ -420,8 +506,10 @@ TYPED_TEST(boost_pool_documented, singleton_pools_of_other_parameters_are_others
     using two = typename TypeParam::template singleton_pool<tag, 40, from, default_mutex, 33>;
     using three = typename TypeParam::template singleton_pool<tag, 40, from, default_mutex, 32, 5>;
     using four = typename TypeParam::template singleton_pool<tag, 40, from, typename TypeParam::null_mutex>;
+    using five = typename TypeParam::template singleton_pool<struct another_tag, 40, from>;
     void* const p = one::malloc();
-    EXPECT_FALSE(two::is_from(p) || three::is_from(p) || four::is_from(p));
+    EXPECT_TRUE(one::is_from(p));
+    EXPECT_FALSE(two::is_from(p) || three::is_from(p) || four::is_from(p) || five::is_from(p));
     EXPECT_TRUE(one::purge_memory());
 }
 
@@ -434,34 +522,118 @@ TYPED_TEST(boost_pool_documented, singleton_pool_is_made_of_its_sizes) {
     EXPECT_EQ(TestFixture::user::open().calls, 3U);
     EXPECT_LE(TestFixture::user::open().largest, 16U * 64 + 128);
     EXPECT_TRUE(pool::purge_memory());
+    using by_default = typename TypeParam::template singleton_pool<tag, 24>;
+    static_assert(std::is_same_v<typename by_default::tag, tag>);
+    static_assert(by_default::requested_size == 24 && by_default::next_size == 32);
+    static_assert(std::is_same_v<typename by_default::user_allocator,
+                                 typename TypeParam::default_user_allocator_new_delete>);
+    static_assert(std::is_same_v<typename by_default::mutex, typename TypeParam::default_mutex>);
+    static_assert(std::is_same_v<typename by_default::size_type, std::size_t>);
+    static_assert(std::is_same_v<typename by_default::difference_type, std::ptrdiff_t>);
+}
+
+TYPED_TEST(boost_pool_documented, singleton_pool_releases_what_has_no_chunk_in_use) {
+    struct one;
+    using pool = typename TypeParam::template singleton_pool<one, 56, typename TestFixture::user>;
+    EXPECT_FALSE(pool::release_memory());
+    void* const p = pool::ordered_malloc();
+    void* const q = pool::ordered_malloc(3);
+    EXPECT_FALSE(pool::release_memory());
+    pool::ordered_free(p);
+    pool::ordered_free(q, 3);
+    EXPECT_TRUE(pool::release_memory());
+    EXPECT_FALSE(pool::release_memory());
+    EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
+}
+
+TYPED_TEST(boost_pool_documented, singleton_pool_purges_chunks_in_use_and_works_on) {
+    struct one;
+    using pool = typename TypeParam::template singleton_pool<one, 80, typename TestFixture::user>;
+    EXPECT_FALSE(pool::purge_memory());
+    for (int round = 0; round < 5; ++round) {
+        for (int i = 0; i < 3000; ++i) {
+            void* const p = pool::malloc();
+            ASSERT_NE(p, nullptr);
+            std::memset(p, 0xab, 80);
+            if (i % 3 == 0) pool::free(p);
+        }
+        for (std::size_t n : {2U, 17U, 500U, 2000U}) {
+            void* const p = pool::ordered_malloc(n);
+            ASSERT_NE(p, nullptr);
+            std::memset(p, 0xcd, 80 * n);
+            if (n == 17) pool::ordered_free(p, n);
+        }
+        EXPECT_TRUE(pool::purge_memory());
+        EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
+        EXPECT_FALSE(pool::purge_memory());
+    }
+}
+
+// The sizes that it can be asked for are small ones.
+template <class UserAllocator>
+struct small_user_allocator : UserAllocator {
+    using size_type = std::uint32_t;
+    using difference_type = std::int32_t;
+    static char* malloc(size_type bytes) { return UserAllocator::malloc(bytes); }
+};
+
+TYPED_TEST(boost_pool_documented, singleton_pool_serves_a_user_allocator_with_small_sizes) {
+    if (test::k_checks_nothing<TypeParam>) GTEST_SKIP() << "Boost before 1.81";
+    struct one;
+    using pool =
+        typename TypeParam::template singleton_pool<one, 32,
+                                                    small_user_allocator<typename TestFixture::user>>;
+    void* const p = pool::malloc();
+    ASSERT_NE(p, nullptr);
+    pool::free(p);
+    EXPECT_EQ(pool::ordered_malloc(std::numeric_limits<std::uint32_t>::max()), nullptr);
+    EXPECT_TRUE(pool::release_memory());
+}
+
+TYPED_TEST(boost_pool_documented, pools_refuse_none_and_what_no_address_space_holds) {
+    struct one;
+    using single = typename TypeParam::template singleton_pool<one, 32>;
+    typename TestFixture::user_pool pool(16);
+    EXPECT_EQ(pool.ordered_malloc(0), nullptr);
+    if (test::k_checks_nothing<TypeParam>) GTEST_SKIP() << "Boost before 1.81";
+    EXPECT_EQ(single::ordered_malloc(0), nullptr);
+    for (std::size_t const n : {k_most / 32 + 2, k_most / 16 + 2, k_most}) {
+        EXPECT_EQ(pool.ordered_malloc(n), nullptr);
+        EXPECT_EQ(single::ordered_malloc(n), nullptr);
+    }
 }
 
 TYPED_TEST(boost_pool_documented, singleton_pool_is_synchronized) {
     struct tag;
     using pool = typename TypeParam::template singleton_pool<tag, 64, typename TestFixture::user>;
+    std::array<std::atomic<unsigned char*>, 64> slots{};
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t)
-        threads.emplace_back([t] {
-            std::array<unsigned char*, 100> chunks{};
-            for (int round = 0; round < 50; ++round) {
-                for (auto*& p : chunks) {
-                    p = static_cast<unsigned char*>(round % 2 == 0 ? pool::malloc()
-                                                                   : pool::ordered_malloc(1));
-                    std::memset(p, t, 64);
-                }
+        threads.emplace_back([&, t] {
+            for (std::size_t i = 0; i < 10'000; ++i) {
+                auto* const p =
+                    static_cast<unsigned char*>(i % 2 == 0 ? pool::malloc() : pool::ordered_malloc(1));
+                std::memset(p, t + 1, 64);
+                unsigned char* const old = slots[i % slots.size()].exchange(p);  // mostly another thread's
+                if (old == nullptr) continue;
+                EXPECT_EQ(old[0], old[63]);
+                pool::free(old);
+                if (i % 64 != 0) continue;
                 void* const row = pool::ordered_malloc(5);
                 std::memset(row, t, 5 * 64);
                 EXPECT_TRUE(pool::is_from(row));
                 pool::ordered_free(row, 5);
-                for (auto* p : chunks) {
-                    EXPECT_EQ(p[0] + p[63], 2 * t);
-                    pool::free(p);
-                }
             }
         });
     for (std::thread& thread : threads)
         thread.join();
-    EXPECT_TRUE(pool::purge_memory());
+    for (auto& slot : slots)
+        pool::free(slot.load());
+    if constexpr (std::is_same_v<TypeParam, test::ours>) {  // Boost's keeps what is not in order
+        EXPECT_TRUE(pool::release_memory());
+        EXPECT_EQ(TestFixture::user::open().out.size(), 0U) << "some chunk had not been returned";
+    }
+    pool::purge_memory();
 }
 
 TYPED_TEST(boost_pool_documented, singleton_pool_locks_its_mutex_for_each_call) {

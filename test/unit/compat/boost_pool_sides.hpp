@@ -104,7 +104,7 @@ struct booked_user_allocator {
         b.largest = bytes > b.largest ? bytes : b.largest;
         b.smallest = bytes < b.smallest ? bytes : b.smallest;
         auto* const p = static_cast<char*>(std::malloc(bytes));
-        b.out[p] = bytes;
+        if (p != nullptr) b.out[p] = bytes;
         return p;
     }
     static void free(char* p) {
