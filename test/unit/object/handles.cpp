@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <concepts>
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -32,11 +31,7 @@ static_assert(std::same_as<decltype(std::declval<pooled::local_object_pool<int>&
 static_assert(sizeof(pooled::unique_ptr<int>) == 8);
 
 template <class Kind>
-class handle : public testing::Test {
-protected:
-    test::life_log log;
-    test::life_log::scope scope{log};
-};
+class handle : public test::object_pool_test<Kind> {};
 TYPED_TEST_SUITE(handle, test::object_pool_kinds, test::object_pool_kind_names);
 
 struct shape {
@@ -66,41 +61,13 @@ TYPED_TEST(handle, unique_ptr_converts_to_a_base_and_recycles) {
 TYPED_TEST(handle, unique_ptr_turns_into_an_rc_ptr) {
     typename TypeParam::template pool<test::counted<>> pool;
     auto unique = pool.acquire_unique();
-    test::counted<>* const object = unique.get();
+    test::counted<>* const where = unique.get();
     typename TypeParam::template pool<test::counted<>>::rc_pointer counted = std::move(unique);
-    EXPECT_EQ(counted.get(), object);
+    EXPECT_EQ(counted.get(), where);
     EXPECT_EQ(counted.use_count(), 1);
     auto const copy = counted;
     counted.reset();
     EXPECT_EQ(pool.in_use(), 1U);
-}
-
-TYPED_TEST(handle, rc_ptr_counts_converts_and_recycles) {
-    typename TypeParam::template pool<circle> pool;
-    auto a = pool.acquire_rc();
-    circle* const object = a.get();
-    auto b = a;
-    EXPECT_EQ(a.use_count(), 2);
-    a.reset();
-    EXPECT_EQ(pool.in_use(), 1U);
-    b.reset();
-    EXPECT_EQ(pool.idle(), 1U);
-    EXPECT_EQ(pool.acquire_rc().get(), object);
-}
-
-TYPED_TEST(handle, rc_ptr_keeps_its_object_from_the_next_user_while_weak_pointers_watch_it) {
-    typename TypeParam::template pool<int> pool({.max_objects = 1});
-    auto owner = pool.acquire_rc();
-    typename decltype(owner)::weak_type observer = owner;
-    typename decltype(owner)::weak_type second = observer;
-    EXPECT_TRUE(observer.lock());
-    owner.reset();
-    EXPECT_TRUE(observer.expired());
-    EXPECT_FALSE(pool.try_acquire_rc());
-    observer.reset();
-    EXPECT_FALSE(pool.try_acquire());
-    second.reset();
-    EXPECT_TRUE(pool.try_acquire());
 }
 
 TYPED_TEST(handle, of_each_kind_in_turn_shares_one_object) {
@@ -116,24 +83,72 @@ TYPED_TEST(handle, of_each_kind_in_turn_shares_one_object) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-TYPED_TEST(handle, outlives_its_pool) {
-    std::optional<typename TypeParam::template pool<test::counted<>>> pool{std::in_place};
-    auto counted = pool->acquire_rc();
+// shared_ptr and rc_ptr, of both kinds of pool.
+
+template <class Kind>
+class counted_handle : public test::object_pool_test<Kind> {};
+TYPED_TEST_SUITE(counted_handle, test::counted_kinds, test::counted_kind_names);
+
+TYPED_TEST(counted_handle, recycles_its_object_when_the_last_owner_goes) {
+    typename TestFixture::pool_type pool;
+    auto a = TypeParam::acquire(pool);
+    auto* const where = a.get();
+    auto b = a;
+    EXPECT_EQ(a.use_count(), 2);
+    a.reset();
+    EXPECT_EQ(pool.in_use(), 1U);
+    b.reset();
+    EXPECT_EQ(pool.idle(), 1U);
+    EXPECT_EQ(TypeParam::acquire(pool).get(), where);
+}
+
+TYPED_TEST(counted_handle, keeps_its_object_from_the_next_user_while_weak_pointers_watch_it) {
+    typename TestFixture::pool_type pool({.max_objects = 2});
+    test::settle(pool);
+    auto a = TypeParam::acquire(pool);
+    auto const* const address = a.get();
+    typename decltype(a)::weak_type first = a;
+    typename decltype(a)::weak_type second = first;
+    EXPECT_TRUE(first.lock());
+    a.reset();
+    EXPECT_TRUE(first.expired());
+    EXPECT_EQ(pool.in_use(), 1U);
+    {
+        auto const b = TypeParam::acquire(pool);
+        EXPECT_NE(b.get(), address);
+        EXPECT_FALSE(TypeParam::try_acquire(pool));
+    }
+    first.reset();
+    EXPECT_EQ(pool.in_use(), 1U);
+    second.reset();
+    EXPECT_EQ(pool.in_use(), 0U);
+    EXPECT_EQ(TypeParam::acquire(pool).get(), address);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(counted_handle, and_weak_pointers_outlive_the_pool) {
+    std::optional<typename TestFixture::pool_type> pool{std::in_place};
+    test::settle(*pool);
+    auto owner = TypeParam::acquire(*pool);
+    typename decltype(owner)::weak_type observer = owner;
+    auto watched = TypeParam::acquire(*pool);
+    typename decltype(owner)::weak_type last = watched;
     auto unique = pool->acquire_unique();
-    typename decltype(counted)::weak_type observer = counted;
-    auto watched = pool->acquire_rc();
-    typename decltype(counted)::weak_type last = watched;
+    static_cast<void>(TypeParam::acquire(*pool));
     watched.reset();
-    EXPECT_EQ(this->log.alive(), 3);
+    EXPECT_EQ(this->log.alive(), 4);
     pool.reset();
-    EXPECT_EQ(this->log.alive(), 3) << "released already, and observed still";
-    counted.reset();
-    EXPECT_EQ(this->log.alive(), 2);
+    EXPECT_EQ(this->log.alive(), 3) << "one was idle; one was released already, and is observed still";
+    auto copy = owner;
+    owner.reset();
+    EXPECT_EQ(this->log.alive(), 3);
+    copy.reset();
+    EXPECT_EQ(this->log.alive(), 2) << "weak pointers do not delay the destruction";
     EXPECT_EQ(observer.lock(), nullptr);
-    observer.reset();
     unique.reset();
     last.reset();
     EXPECT_EQ(this->log.alive(), 0);
+    observer.reset();
 }
 
 struct throwing {
@@ -143,21 +158,6 @@ struct throwing {
     }
 };
 
-TYPED_TEST(handle, rc_ptr_destroys_an_object_whose_on_release_throws) {
-    bool throws = false;
-    typename TypeParam::template pool<test::counted<>, throwing> pool({.max_objects = 1}, {&throws});
-    auto owner = pool.acquire_rc();
-    typename decltype(owner)::weak_type observer = owner;
-    throws = true;
-    owner.reset();
-    EXPECT_EQ(this->log.alive(), 0);
-    EXPECT_FALSE(pool.try_acquire_rc());
-    observer.reset();
-    throws = false;
-    EXPECT_TRUE(pool.try_acquire_rc());
-    EXPECT_EQ(pool.capacity(), 1U);
-}
-
 struct aware : pooled::enable_rc_from_this<aware> {
     int n = 0;
 };
@@ -165,6 +165,23 @@ struct asks_on_release {
     bool* got_one;
     void on_release(aware& object) const { *got_one = !object.weak_rc_from_this().expired(); }
 };
+
+TYPED_TEST(counted_handle, whose_on_release_throws_lets_another_be_built_only_after_the_last_weak_pointer) {
+    bool throws = false;
+    typename TypeParam::template pool<test::counted<>, throwing> pool({.max_objects = 1}, {&throws});
+    auto owner = TypeParam::acquire(pool);
+    typename decltype(owner)::weak_type observer = owner;
+    throws = true;
+    owner.reset();
+    throws = false;
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_TRUE(observer.expired());
+    EXPECT_FALSE(TypeParam::try_acquire(pool));
+    observer.reset();
+    EXPECT_TRUE(TypeParam::try_acquire(pool));
+    EXPECT_EQ(pool.capacity(), 1U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
 
 TYPED_TEST(handle, rc_from_this_of_a_recycled_object_knows_its_owner_only_while_there_is_one) {
     bool got_one = false;

@@ -18,7 +18,6 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,11 +26,7 @@ using namespace std::chrono_literals;
 namespace {
 
 template <class Kind>
-class recycled : public testing::Test {
-protected:
-    test::life_log log;
-    test::life_log::scope scope{log};
-};
+class recycled : public test::object_pool_test<Kind> {};
 TYPED_TEST_SUITE(recycled, test::object_pool_kinds, test::object_pool_kind_names);
 
 TYPED_TEST(recycled, object_is_built_once_and_acquired_again) {
@@ -97,15 +92,6 @@ TYPED_TEST(recycled, object_may_be_acquired_by_any_handle_in_turn) {
         EXPECT_TRUE(pool.acquire_unique_until(std::chrono::system_clock::now()));
     }
     EXPECT_EQ(this->log.constructed(), 1);
-}
-
-TYPED_TEST(recycled, object_owned_by_a_unique_ptr_can_become_shared) {
-    typename TypeParam::template pool<test::counted<>> pool;
-    std::shared_ptr<test::counted<>> shared = pool.acquire_unique();
-    EXPECT_EQ(pool.in_use(), 1U);
-    shared.reset();
-    EXPECT_EQ(pool.idle(), 1U);
-    EXPECT_EQ(this->log.alive(), 1);
 }
 
 struct pinned {
@@ -222,15 +208,15 @@ TYPED_TEST(recycled, objects_of_many_pools_do_not_mix) {
 
 TYPED_TEST(recycled, object_may_use_its_own_pool_in_its_destructor) {
     struct node;
-    using pool_type = typename TypeParam::template pool<node>;
+    using node_pool = typename TypeParam::template pool<node>;
     struct node {
-        pool_type* pool = nullptr;
+        node_pool* pool = nullptr;
         bool acquires = false;
         ~node() {
             if (acquires) static_cast<void>(pool->try_acquire());
         }
     };
-    pool_type pool({.max_objects = 4});
+    node_pool pool({.max_objects = 4});
     auto n = pool.acquire();
     n->pool = &pool;
     n->acquires = true;

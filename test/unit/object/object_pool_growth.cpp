@@ -30,19 +30,19 @@
 #include <type_traits>
 #include <vector>
 
+using namespace std::chrono_literals;
+
 namespace {
 
 constexpr std::size_t k_most = std::numeric_limits<std::size_t>::max();
 
 template <class Kind>
-class growth : public testing::Test {
+class growth : public test::object_pool_test<Kind> {
 protected:
-    using object = test::counted<>;
-    using pool_type = typename Kind::template pool<object>;
-
     // The capacities that a pool goes through while objects are acquired.
-    static std::vector<std::size_t> steps(pool_type& pool, std::size_t count) {
-        std::vector<std::shared_ptr<object>> held;
+    template <class Pool>
+    static std::vector<std::size_t> steps(Pool& pool, std::size_t count) {
+        std::vector<std::shared_ptr<test::counted<>>> held;
         std::vector<std::size_t> seen;
         while (held.size() != count) {
             held.push_back(pool.acquire());
@@ -51,9 +51,6 @@ protected:
         EXPECT_TRUE(test::is_valid(pool));
         return seen;
     }
-
-    test::life_log log;
-    test::life_log::scope scope{log};
 };
 TYPED_TEST_SUITE(growth, test::object_pool_kinds, test::object_pool_kind_names);
 
@@ -72,13 +69,7 @@ TYPED_TEST(growth, by_a_factor_builds_at_least_growth_objects) {
 TYPED_TEST(growth, by_a_factor_ends_at_max_objects) {
     typename TestFixture::pool_type pool({.max_objects = 20, .growth_factor = 3});
     EXPECT_EQ(TestFixture::steps(pool, 20), (std::vector<std::size_t>{1, 3, 9, 20}));
-    auto const all = [&] {
-        std::vector<std::shared_ptr<test::counted<>>> held;
-        while (auto p = pool.try_acquire())
-            held.push_back(std::move(p));
-        return held;
-    }();
-    EXPECT_EQ(all.size(), 20U);
+    EXPECT_EQ(this->take_all(pool).size(), 20U);
 }
 
 TYPED_TEST(growth, by_a_factor_larger_than_any_number_ends_at_max_objects) {
@@ -212,14 +203,7 @@ TYPED_TEST(growth, whose_upstream_fails_midway_leaves_the_pool_as_it_was) {
 // An object pool on memory of the user's: another pool, or any std::pmr::memory_resource.
 
 template <class Kind>
-class upstream : public testing::Test {
-protected:
-    using object = test::counted<>;
-    using pool_type = typename Kind::template pool<object>;
-
-    test::life_log log;
-    test::life_log::scope scope{log};
-};
+class upstream : public test::object_pool_test<Kind> {};
 TYPED_TEST_SUITE(upstream, test::object_pool_kinds, test::object_pool_kind_names);
 
 TYPED_TEST(upstream, of_an_object_pool_gives_the_memory_of_all_its_objects) {
@@ -241,14 +225,6 @@ TYPED_TEST(upstream, of_an_object_pool_gives_the_memory_of_all_its_objects) {
     EXPECT_EQ(books.errors(), 0U);
 }
 
-TYPED_TEST(upstream, of_an_object_pool_gets_trimmed_memory_back) {
-    test::counting_upstream books;
-    typename TestFixture::pool_type pool({.initial_objects = 20'000, .upstream = &books});
-    std::size_t const before = books.bytes();
-    EXPECT_EQ(pool.trim(), 20'000U);
-    EXPECT_LT(books.bytes(), before / 2);
-}
-
 TYPED_TEST(upstream, of_an_object_pool_gets_everything_back_when_the_last_object_is_gone) {
     test::counting_upstream books;
     std::shared_ptr<test::counted<>> last;
@@ -266,28 +242,11 @@ TYPED_TEST(upstream, of_an_object_pool_gets_everything_back_when_the_last_object
     EXPECT_EQ(books.bytes(), 0U);
 }
 
-TYPED_TEST(upstream, that_fails_is_reported_and_leaves_the_pool_usable) {
-    test::counting_upstream books;
-    test::failing_upstream failing(books);
-    typename TestFixture::pool_type pool({.upstream = &failing});
-    auto const first = pool.acquire();
-    failing.fail_always(true);
-    std::vector<std::shared_ptr<test::counted<>>> held;
-    for (auto p = pool.try_acquire(); p && held.size() < 100'000; p = pool.try_acquire())
-        held.push_back(std::move(p));
-    EXPECT_THROW(static_cast<void>(pool.acquire()), std::bad_alloc);
-    EXPECT_TRUE(test::is_valid(pool));
-    failing.fail_always(false);
-    EXPECT_TRUE(pool.acquire());
-}
-
 TYPED_TEST(upstream, that_fails_at_once_fails_the_constructor_and_leaves_nothing_behind) {
-    std::size_t const before = test::pools_alive();
     test::counting_upstream books;
     test::failing_upstream failing(books);
     failing.fail_always(true);
     EXPECT_THROW(typename TestFixture::pool_type({.upstream = &failing}), std::bad_alloc);
-    EXPECT_EQ(test::pools_alive(), before);
 }
 
 TYPED_TEST(upstream, pool_serves_several_object_pools_under_its_bound) {
@@ -297,24 +256,17 @@ TYPED_TEST(upstream, pool_serves_several_object_pools_under_its_bound) {
     };
     typename TypeParam::template pool<large> a({.upstream = shared.resource()});
     typename TypeParam::template pool<large> b({.upstream = shared.resource()});
-    auto const take_all = [](auto& pool) {
-        std::vector<std::shared_ptr<large>> taken;
-        for (auto p = pool.try_acquire(); p && taken.size() < 100'000; p = pool.try_acquire())
-            taken.push_back(std::move(p));
-        return taken;
-    };
-    std::size_t const alone = take_all(a).size();
+    std::size_t const alone = this->take_all(a).size();
     EXPECT_GT(alone, 100U);
-    static_cast<void>(take_all(b));
+    static_cast<void>(this->take_all(b));
     EXPECT_LE(shared.stats().upstream_bytes, std::size_t{4} << 20);
     a.trim();
     b.trim();
-    EXPECT_EQ(take_all(b).size(), alone) << "what one gave back serves the other";
+    EXPECT_EQ(this->take_all(b).size(), alone) << "what one gave back serves the other";
     EXPECT_TRUE(test::is_valid(shared));
 }
 
 TYPED_TEST(upstream, pool_may_be_destroyed_before_the_objects) {
-    std::size_t const before = test::pools_alive();
     std::optional<pooled::pool> below(std::in_place);
     std::optional<typename TestFixture::pool_type> pool(
         std::in_place, pooled::object_pool_options{.initial_objects = 3, .upstream = below->resource()});
@@ -324,16 +276,15 @@ TYPED_TEST(upstream, pool_may_be_destroyed_before_the_objects) {
     pool.reset();
     below.reset();
     EXPECT_EQ(this->log.alive(), 3);
-    EXPECT_EQ(test::pools_alive(), before + 2);
+    EXPECT_EQ(test::pools_alive(), this->pools_before + 2);
     a.reset();
     b.reset();
     c.reset();
     EXPECT_EQ(this->log.alive(), 0);
-    EXPECT_EQ(test::pools_alive(), before) << "the last object takes both pools with it";
+    EXPECT_EQ(test::pools_alive(), this->pools_before) << "the last object takes both pools with it";
 }
 
 TYPED_TEST(upstream, pool_may_be_destroyed_before_an_object_pool_that_builds_no_more) {
-    std::size_t const before = test::pools_alive();
     std::optional<pooled::pool> below(std::in_place);
     {
         typename TestFixture::pool_type pool(
@@ -347,7 +298,6 @@ TYPED_TEST(upstream, pool_may_be_destroyed_before_an_object_pool_that_builds_no_
         }
         EXPECT_EQ(this->log.constructed(), 3);
     }
-    EXPECT_EQ(test::pools_alive(), before);
 }
 
 TYPED_TEST(upstream, pool_serves_a_forked_child) {
@@ -432,13 +382,12 @@ struct may_throw {
 };
 
 template <class Kind>
-class exception : public testing::Test {
+class exception : public test::object_pool_test<Kind> {
 protected:
     using pool_type = typename Kind::template pool<test::counted<>, may_throw>;
 
-    may_throw lifecycle() { return {&log, &refuses_acquire, &refuses_release}; }
+    may_throw lifecycle() { return {&this->log, &refuses_acquire, &refuses_release}; }
 
-    test::life_log log;
     bool refuses_acquire = false;
     bool refuses_release = false;
 };
@@ -459,41 +408,13 @@ TYPED_TEST(exception, from_create_leaves_the_pool_as_it_was) {
     EXPECT_EQ(this->log.alive(), 2);
 }
 
-TYPED_TEST(exception, from_any_create_of_a_growth_undoes_all_of_it) {
-    for (int n = 1; n <= 8; ++n) {
-        typename TestFixture::pool_type pool({.growth = 8, .max_objects = 8}, this->lifecycle());
-        this->log.throw_at(n);
-        EXPECT_THROW(static_cast<void>(pool.acquire()), test::constructor_failed);
-        EXPECT_EQ(pool.capacity(), 0U);
-        EXPECT_EQ(this->log.alive(), 0);
-        EXPECT_TRUE(test::is_valid(pool));
-        this->log.throw_at(0);
-        auto const a = pool.acquire();
-        EXPECT_EQ(pool.capacity(), 8U);
-    }
-    EXPECT_EQ(this->log.alive(), 0);
-}
-
-TYPED_TEST(exception, from_create_keeps_no_memory) {
-    std::size_t const before = test::pools_alive();
-    {
-        typename TestFixture::pool_type pool({}, this->lifecycle());
-        this->log.throw_at(1);
-        EXPECT_THROW(static_cast<void>(pool.acquire()), test::constructor_failed);
-        EXPECT_EQ(test::pools_alive(), before + 1);
-    }
-    EXPECT_EQ(test::pools_alive(), before) << "a block was not given back";
-}
-
 TYPED_TEST(exception, from_any_initial_object_leaves_nothing) {
-    std::size_t const before = test::pools_alive();
     for (int n = 1; n <= 8; ++n) {
         this->log.throw_at(n);
         EXPECT_THROW(typename TestFixture::pool_type({.initial_objects = 8}, this->lifecycle()),
                      test::constructor_failed);
         EXPECT_EQ(this->log.alive(), 0);
     }
-    EXPECT_EQ(test::pools_alive(), before);
 }
 
 TYPED_TEST(exception, from_a_factory_leaves_the_pool_as_it_was) {
@@ -547,21 +468,6 @@ TYPED_TEST(exception, from_on_release_destroys_the_object_which_no_longer_counts
         EXPECT_EQ(pool.capacity(), 0U);
         EXPECT_TRUE(test::is_valid(pool));
     }
-}
-
-TYPED_TEST(exception, from_on_release_lets_another_be_built_only_after_the_last_weak_ptr) {
-    typename TestFixture::pool_type pool({.max_objects = 1}, this->lifecycle());
-    auto a = pool.acquire();
-    std::weak_ptr<test::counted<>> watcher = a;
-    this->refuses_release = true;
-    a.reset();
-    this->refuses_release = false;
-    EXPECT_EQ(this->log.alive(), 0);
-    EXPECT_TRUE(watcher.expired());
-    EXPECT_FALSE(pool.try_acquire());
-    watcher.reset();
-    EXPECT_TRUE(pool.try_acquire());
-    EXPECT_TRUE(test::is_valid(pool));
 }
 
 // Lifecycle::validate: an object that cannot be used any more is replaced when it is acquired.
@@ -763,6 +669,223 @@ TEST(object_pool_stats_text, is_a_line_for_people) {
     std::ostringstream unbounded;
     unbounded << pooled::object_pool_stats{};
     EXPECT_EQ(unbounded.str().find("at most"), std::string::npos);
+}
+
+// The options: growing, bounded and fixed pools, and their counts.
+
+static_assert(std::is_aggregate_v<pooled::object_pool_options>);
+[[maybe_unused]] constexpr pooled::object_pool_options k_in_order{"name", 1, 2, 3, 4, nullptr};
+static_assert(k_in_order.initial_objects == 1 && k_in_order.growth == 2 && k_in_order.max_objects == 3 &&
+              k_in_order.growth_factor == 4 && k_in_order.upstream == nullptr);
+
+template <class Kind>
+class object_pool_of : public test::object_pool_test<Kind> {};
+TYPED_TEST_SUITE(object_pool_of, test::object_pool_kinds, test::object_pool_kind_names);
+
+TYPED_TEST(object_pool_of, default_options_builds_nothing_before_the_first_acquire) {
+    typename TestFixture::pool_type pool;
+    EXPECT_EQ(this->log.constructed(), 0);
+    EXPECT_EQ(pool.capacity(), 0U);
+    EXPECT_EQ(pool.high_water(), 0U);
+    EXPECT_EQ(pool.name(), "object_pool");
+}
+
+TYPED_TEST(object_pool_of, max_objects_holds_no_more) {
+    typename TestFixture::pool_type pool({.max_objects = 5});
+    auto all = this->take_all(pool);
+    EXPECT_EQ(all.size(), 5U);
+    EXPECT_EQ(this->log.alive(), 5);
+    EXPECT_THROW(static_cast<void>(pool.acquire()), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.acquire_unique()), pooled::exhausted);
+    EXPECT_FALSE(pool.try_acquire());
+    EXPECT_THROW(static_cast<void>(pool.acquire_rc()), pooled::exhausted);
+    EXPECT_FALSE(pool.try_acquire_unique());
+    EXPECT_FALSE(pool.try_acquire_rc());
+    EXPECT_FALSE(pool.acquire_for(0s));
+    EXPECT_TRUE(test::is_valid(pool));
+    all.pop_back();
+    EXPECT_TRUE(pool.try_acquire());
+    EXPECT_EQ(this->log.constructed(), 5);
+}
+
+TYPED_TEST(object_pool_of, max_objects_names_itself_and_the_bound_when_it_is_exhausted) {
+    typename TestFixture::pool_type pool({.name = "buffers", .max_objects = 7});
+    auto const all = this->take_all(pool);
+    try {
+        static_cast<void>(pool.acquire());
+        FAIL();
+    } catch (pooled::exhausted const& e) {
+        std::string const said = e.what();
+        EXPECT_NE(said.find("'buffers'"), std::string::npos) << said;
+        EXPECT_NE(said.find("max_objects = 7"), std::string::npos) << said;
+    }
+}
+
+TYPED_TEST(object_pool_of, max_objects_provides_as_many_each_time) {
+    typename TestFixture::pool_type pool({.max_objects = 300});
+    for (int round = 0; round < 4; ++round) {
+        EXPECT_EQ(this->take_all(pool).size(), 300U);
+        EXPECT_EQ(pool.idle(), 300U);
+        EXPECT_TRUE(test::is_valid(pool));
+    }
+    EXPECT_EQ(this->log.constructed(), 300);
+}
+
+TYPED_TEST(object_pool_of, initial_objects_builds_them_with_the_pool) {
+    typename TestFixture::pool_type pool({.initial_objects = 4, .max_objects = 6});
+    EXPECT_EQ(this->log.constructed(), 4);
+    EXPECT_EQ(pool.capacity(), 4U);
+    EXPECT_EQ(pool.idle(), 4U);
+    EXPECT_EQ(pool.high_water(), 0U);
+    EXPECT_EQ(this->take_all(pool).size(), 6U);
+    EXPECT_EQ(this->log.constructed(), 6);
+}
+
+TYPED_TEST(object_pool_of, growth_builds_that_many_at_a_time) {
+    typename TestFixture::pool_type pool({.growth = 8, .max_objects = 20});
+    auto a = pool.acquire();
+    EXPECT_EQ(this->log.constructed(), 8);
+    EXPECT_EQ(pool.capacity(), 8U);
+    EXPECT_EQ(pool.idle(), 7U);
+    EXPECT_EQ(pool.high_water(), 1U);
+    auto const all = this->take_all(pool);
+    EXPECT_EQ(all.size(), 19U);
+    EXPECT_EQ(this->log.constructed(), 20);
+    EXPECT_EQ(pool.high_water(), 20U);
+}
+
+TYPED_TEST(object_pool_of, no_growth_is_of_fixed_size) {
+    typename TestFixture::pool_type pool({.initial_objects = 3, .growth = 0});
+    EXPECT_EQ(this->take_all(pool).size(), 3U);
+    EXPECT_EQ(this->log.constructed(), 3);
+    EXPECT_EQ(pool.trim(), 3U);
+    EXPECT_EQ(this->take_all(pool).size(), 3U) << "trimmed objects are replaced";
+    EXPECT_EQ(pool.trim(), 3U);
+    pool.reserve(3);
+    EXPECT_EQ(this->log.alive(), 3);
+    EXPECT_THROW(pool.reserve(4), std::length_error);
+}
+
+TYPED_TEST(object_pool_of, contradictory_options_is_not_constructed) {
+    using pool = typename TestFixture::pool_type;
+    EXPECT_THROW(pool({.initial_objects = 0, .growth = 0}), std::invalid_argument);
+    EXPECT_THROW(pool({.initial_objects = 4, .max_objects = 3}), std::invalid_argument);
+    EXPECT_EQ(this->log.constructed(), 0);
+}
+
+TYPED_TEST(object_pool_of, any_options_counts_what_is_in_use_and_what_is_idle) {
+    typename TestFixture::pool_type pool;
+    test::settle(pool);
+    std::vector<std::shared_ptr<test::counted<>>> held;
+    for (std::size_t i = 1; i <= 500; ++i) {
+        held.push_back(pool.acquire());
+        EXPECT_EQ(pool.in_use(), i);
+        EXPECT_EQ(pool.idle(), 0U);
+        EXPECT_EQ(pool.capacity(), i);
+        EXPECT_EQ(pool.high_water(), i);
+    }
+    for (std::size_t i = 500; i-- != 0;) {
+        held.pop_back();
+        EXPECT_EQ(pool.in_use(), i);
+        EXPECT_EQ(pool.idle(), 500 - i);
+    }
+    EXPECT_EQ(pool.high_water(), 500U);
+    EXPECT_EQ(pool.waiting(), 0U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(object_pool_of, any_options_can_be_trimmed) {
+    typename TestFixture::pool_type pool({.initial_objects = 10});
+    auto kept = pool.acquire();
+    EXPECT_EQ(pool.trim(), 9U);
+    EXPECT_EQ(this->log.alive(), 1);
+    EXPECT_EQ(pool.capacity(), 1U);
+    EXPECT_EQ(pool.in_use(), 1U);
+    EXPECT_EQ(pool.trim(), 0U);
+    EXPECT_TRUE(pool.acquire());
+    EXPECT_EQ(this->log.alive(), 2);
+    kept.reset();
+    EXPECT_EQ(pool.idle(), 2U) << "what was in use is recycled";
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(object_pool_of, any_options_provides_only_new_objects_after_clear) {
+    typename TestFixture::pool_type pool({.max_objects = 3});
+    test::settle(pool);
+    auto a = pool.acquire();
+    auto b = pool.acquire_unique();
+    auto c = pool.acquire();
+    c.reset();
+    EXPECT_EQ(pool.clear(), 1U);
+    EXPECT_EQ(this->log.alive(), 2) << "those in use stay valid";
+    EXPECT_EQ(pool.in_use(), 2U);
+    auto d = pool.acquire();
+    EXPECT_FALSE(pool.try_acquire()) << "those in use count under the bound";
+    a.reset();
+    b.reset();
+    EXPECT_EQ(this->log.alive(), 1) << "and are not recycled";
+    EXPECT_EQ(pool.capacity(), 1U);
+    d.reset();
+    EXPECT_EQ(pool.idle(), 1U);
+    EXPECT_EQ(this->take_all(pool).size(), 3U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(object_pool_of, objects_larger_than_memory_throws_bad_alloc_and_stays_usable) {
+    struct huge {
+        char bytes[std::size_t{1} << 46];
+    };
+    typename TypeParam::template pool<huge> pool({}, [](void*) {});
+    auto const says_that_memory_is_out = [](auto const& acquire) {
+        try {
+            static_cast<void>(acquire());
+        } catch (pooled::exhausted const&) {
+            return false;
+        } catch (std::bad_alloc const&) {
+            return true;
+        }
+        return false;
+    };
+    EXPECT_TRUE(says_that_memory_is_out([&] { return pool.acquire(); }));
+    EXPECT_FALSE(pool.try_acquire());
+    EXPECT_TRUE(says_that_memory_is_out([&] { return pool.acquire_for(1s); }));
+    EXPECT_EQ(pool.capacity(), 0U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(object_pool_of, any_options_reserves_objects_at_run_time) {
+    typename TestFixture::pool_type pool({.max_objects = 10});
+    auto const first = pool.acquire();
+    pool.reserve(6);
+    EXPECT_EQ(this->log.constructed(), 6) << "those in use count";
+    EXPECT_EQ(pool.capacity(), 6U);
+    EXPECT_EQ(pool.idle(), 5U);
+    pool.reserve(3);
+    EXPECT_EQ(this->log.constructed(), 6) << "there are as many already";
+    EXPECT_EQ(this->take_all(pool).size(), 9U);
+    EXPECT_EQ(this->log.constructed(), 10);
+    pool.reserve(10);
+    EXPECT_EQ(this->log.constructed(), 10);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(object_pool_of, max_objects_reserves_no_more) {
+    typename TestFixture::pool_type pool({.max_objects = 10});
+    EXPECT_THROW(pool.reserve(11), std::length_error);
+    EXPECT_EQ(this->log.constructed(), 0);
+    pool.reserve(10);
+    EXPECT_EQ(pool.idle(), 10U);
+}
+
+TYPED_TEST(object_pool_of, any_options_is_as_before_when_a_reservation_fails) {
+    typename TestFixture::pool_type pool({.max_objects = 10});
+    pool.reserve(2);
+    this->log.throw_at(5);
+    EXPECT_THROW(pool.reserve(10), test::constructor_failed);
+    EXPECT_EQ(pool.capacity(), 2U);
+    EXPECT_EQ(this->log.alive(), 2);
+    EXPECT_TRUE(test::is_valid(pool));
+    EXPECT_EQ(this->take_all(pool).size(), 10U);
 }
 
 }  // namespace

@@ -12,69 +12,24 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace {
 
 template <class Kind>
-class destroyed : public testing::Test {
-protected:
-    using object = test::counted<>;
-    test::life_log log;
-    test::life_log::scope scope{log};
-    std::optional<typename Kind::template pool<object>> pool{std::in_place};
-};
+class destroyed : public test::object_pool_test<Kind> {};
 TYPED_TEST_SUITE(destroyed, test::object_pool_kinds, test::object_pool_kind_names);
 
 TYPED_TEST(destroyed, pool_destroys_what_is_idle) {
-    std::vector<std::shared_ptr<test::counted<>>> some;
-    for (int i = 0; i < 300; ++i)
-        some.push_back(this->pool->acquire());
-    some.clear();
-    EXPECT_EQ(this->log.alive(), 300);
-    this->pool.reset();
-    EXPECT_EQ(this->log.alive(), 0);
-}
-
-TYPED_TEST(destroyed, pool_leaves_objects_with_their_owners) {
-    test::settle(*this->pool);
-    auto shared = this->pool->acquire();
-    auto unique = this->pool->acquire_unique();
-    static_cast<void>(this->pool->acquire());
-    this->pool.reset();
-    EXPECT_EQ(this->log.alive(), 2);
-    auto copy = shared;
-    shared.reset();
-    EXPECT_EQ(this->log.alive(), 2);
-    copy.reset();
-    EXPECT_EQ(this->log.alive(), 1);
-    unique.reset();
-    EXPECT_EQ(this->log.alive(), 0);
-}
-
-TYPED_TEST(destroyed, pool_leaves_control_blocks_to_weak_ptrs) {
-    auto shared = this->pool->acquire();
-    std::weak_ptr<test::counted<>> weak = shared;
-    this->pool.reset();
-    shared.reset();
-    EXPECT_EQ(this->log.alive(), 0) << "weak_ptrs do not delay the destruction";
-    EXPECT_EQ(weak.lock(), nullptr);
-    weak.reset();
-}
-
-TYPED_TEST(destroyed, pool_destroys_an_object_that_only_weak_ptrs_watched) {
-    auto shared = this->pool->acquire();
-    std::weak_ptr<test::counted<>> weak = shared;
-    shared.reset();
-    this->pool.reset();
-    EXPECT_EQ(weak.lock(), nullptr);
-    weak.reset();
+    {
+        typename TestFixture::pool_type pool({.max_objects = 300});
+        EXPECT_EQ(this->take_all(pool).size(), 300U);
+        EXPECT_EQ(this->log.alive(), 300);
+    }
     EXPECT_EQ(this->log.alive(), 0);
 }
 
@@ -94,29 +49,15 @@ TYPED_TEST(destroyed, pool_does_not_call_its_lifecycle_any_more) {
 }
 
 TYPED_TEST(destroyed, pools_leave_nothing_behind) {
-    std::size_t const before = test::pools_alive();
     std::shared_ptr<test::counted<>> out;
     for (int i = 0; i < 200; ++i) {
         typename TypeParam::template pool<test::counted<>> short_lived({.initial_objects = 2});
         out = short_lived.acquire();
     }
-    EXPECT_EQ(test::pools_alive(), before + 1) << "that of the object which is out";
+    EXPECT_EQ(test::pools_alive(), this->pools_before + 1) << "that of the object which is out";
     EXPECT_EQ(this->log.alive(), 1);
     out.reset();
     EXPECT_EQ(this->log.alive(), 0);
-}
-
-TYPED_TEST(destroyed, pool_destroys_its_lifecycle) {
-    auto const token = std::make_shared<int>(0);
-    std::size_t const before = test::pools_alive();
-    {
-        pooled::function_lifecycle<int> functions;
-        functions.on_acquire = [token](int&) {};
-        typename TypeParam::template pool<int, pooled::function_lifecycle<int>> const idle({}, functions);
-        EXPECT_EQ(test::pools_alive(), before + 1);
-    }
-    EXPECT_EQ(token.use_count(), 1);
-    EXPECT_EQ(test::pools_alive(), before);
 }
 
 TEST(destroyed_object_pool, destroys_what_lies_idle_in_a_sleeping_threads_cache) {
@@ -134,51 +75,11 @@ TEST(destroyed_object_pool, destroys_what_lies_idle_in_a_sleeping_threads_cache)
     EXPECT_EQ(log.alive(), 0);
 }
 
-TEST(destroyed_object_pool, objects_may_be_released_by_other_threads) {
-    test::life_log log;
-    std::optional<pooled::object_pool<test::counted<>>> pool;
-    pool.emplace(pooled::object_pool_options{}, [&] { return test::counted<>(log); });
-    std::vector<std::shared_ptr<test::counted<>>> mine;
-    std::vector<std::shared_ptr<test::counted<>>> others;
-    for (int i = 0; i < 100; ++i) {
-        mine.push_back(pool->acquire());
-        others.push_back(pool->acquire());
-    }
-    pool.reset();
-    std::thread other([&] { others.clear(); });
-    mine.clear();
-    other.join();
-    EXPECT_EQ(log.alive(), 0);
-}
-
 // weak_ptrs and enable_shared_from_this: an object is idle only when nothing refers to it or its control block.
 
 template <class Kind>
-class watched : public testing::Test {};
+class watched : public test::object_pool_test<Kind> {};
 TYPED_TEST_SUITE(watched, test::object_pool_kinds, test::object_pool_kind_names);
-
-TYPED_TEST(watched, object_is_not_acquired_again_before_its_last_weak_ptr_is_gone) {
-    typename TypeParam::template pool<int> pool({.max_objects = 2});
-    test::settle(pool);
-    auto a = pool.acquire();
-    int const* const address = a.get();
-    std::weak_ptr<int> first = a;
-    std::weak_ptr<int> second = first;
-    a.reset();
-    EXPECT_TRUE(first.expired());
-    EXPECT_EQ(pool.in_use(), 1U);
-    {
-        auto const b = pool.acquire();
-        EXPECT_NE(b.get(), address);
-        EXPECT_FALSE(pool.try_acquire());
-    }
-    first.reset();
-    EXPECT_EQ(pool.in_use(), 1U);
-    second.reset();
-    EXPECT_EQ(pool.in_use(), 0U);
-    EXPECT_EQ(pool.acquire().get(), address);
-    EXPECT_TRUE(test::is_valid(pool));
-}
 
 TYPED_TEST(watched, object_is_never_seen_by_a_weak_ptr_of_an_earlier_use) {
     typename TypeParam::template pool<int> pool;
@@ -211,10 +112,10 @@ TYPED_TEST(watched, object_by_itself_is_recycled_without_growth) {
 
 TYPED_TEST(watched, object_by_itself_knows_its_owner_only_while_there_is_one) {
     typename TypeParam::template pool<shares_itself> pool;
-    shares_itself* const object = pool.acquire().get();
-    EXPECT_TRUE(object->weak_from_this().expired());
+    shares_itself* const where = pool.acquire().get();
+    EXPECT_TRUE(where->weak_from_this().expired());
     auto const unique = pool.acquire_unique();
-    EXPECT_EQ(unique.get(), object);
+    EXPECT_EQ(unique.get(), where);
     EXPECT_THROW(static_cast<void>(unique->shared_from_this()), std::bad_weak_ptr);
 }
 
@@ -278,15 +179,9 @@ TYPED_TEST(watched, object_by_a_base_that_shared_ptr_does_not_see_is_recycled) {
 // Objects and threads: idle objects in other threads' caches are found, a thread that ends returns all it cached, and an
 // object may be released by another thread than acquired it.
 
-template <class Pool>
-std::vector<std::shared_ptr<typename Pool::value_type>> take_all(Pool& pool) {
-    std::vector<std::shared_ptr<typename Pool::value_type>> all;
-    while (auto p = pool.try_acquire())
-        all.push_back(std::move(p));
-    return all;
-}
+using idle_objects = test::object_pool_test<test::shared_kind>;
 
-TEST(idle_objects, in_other_threads_caches_are_found_before_exhausted_is_reported) {
+TEST_F(idle_objects, in_other_threads_caches_are_found_before_exhausted_is_reported) {
     constexpr std::size_t k_objects = 100;
     pooled::object_pool<int> pool({.max_objects = k_objects});
     std::vector<std::unique_ptr<test::sleeper>> sleepers;
@@ -305,8 +200,7 @@ TEST(idle_objects, in_other_threads_caches_are_found_before_exhausted_is_reporte
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-TEST(idle_objects, in_other_threads_caches_are_found_before_another_is_built) {
-    test::life_log log;
+TEST_F(idle_objects, in_other_threads_caches_are_found_before_another_is_built) {
     pooled::object_pool<test::counted<>> pool({}, [&] { return test::counted<>(log); });
     for (int i = 0; i < 4; ++i) {
         test::sleeper other;
@@ -319,7 +213,7 @@ TEST(idle_objects, in_other_threads_caches_are_found_before_another_is_built) {
     EXPECT_EQ(pool.high_water(), 1U);
 }
 
-TEST(idle_objects, of_a_thread_that_ended_are_available_to_all) {
+TEST_F(idle_objects, of_a_thread_that_ended_are_available_to_all) {
     pooled::object_pool<int> pool({.max_objects = 200});
     std::thread([&] {
         test::settle(pool);
@@ -331,8 +225,7 @@ TEST(idle_objects, of_a_thread_that_ended_are_available_to_all) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-TEST(idle_objects, in_other_threads_caches_are_trimmed) {
-    test::life_log log;
+TEST_F(idle_objects, in_other_threads_caches_are_trimmed) {
     pooled::object_pool<test::counted<>> pool({}, [&] { return test::counted<>(log); });
     test::sleeper other;
     std::shared_ptr<test::counted<>> kept;
@@ -349,8 +242,7 @@ TEST(idle_objects, in_other_threads_caches_are_trimmed) {
     EXPECT_EQ(log.alive(), 2);
 }
 
-TEST(idle_objects, in_other_threads_caches_are_cleared) {
-    test::life_log log;
+TEST_F(idle_objects, in_other_threads_caches_are_cleared) {
     pooled::object_pool<test::counted<>> pool({}, [&] { return test::counted<>(log); });
     test::sleeper other;
     std::shared_ptr<test::counted<>> kept;
@@ -369,50 +261,16 @@ TEST(idle_objects, in_other_threads_caches_are_cleared) {
     EXPECT_EQ(pool.capacity(), 1U);
 }
 
-TEST(objects, acquired_by_one_thread_are_released_by_another) {
-    pooled::object_pool<int> pool({.max_objects = 300});
-    for (int round = 0; round < 5; ++round) {
-        test::settle(pool);
-        auto all = take_all(pool);
-        ASSERT_EQ(all.size(), 300U);
-        std::thread([&] { all.clear(); }).join();
-    }
-    EXPECT_EQ(pool.capacity(), 300U);
-    EXPECT_EQ(pool.idle(), 300U);
-    EXPECT_TRUE(test::is_valid(pool));
-}
-
 TEST(objects, are_released_by_destructors_of_thread_local_variables) {
     pooled::object_pool<int> pool({.max_objects = 2});
     std::thread([&] {
         // Destroyed before the thread's caches. A destructor of a pthread key may run after them: see
-        // behaviour/object_pool_exit.cpp.
+        // behaviour/exit.cpp.
         static thread_local std::shared_ptr<int> held;
         test::settle(pool);
         held = pool.acquire();
     }).join();
     EXPECT_EQ(pool.idle(), 1U);
-}
-
-TEST(objects, acquired_by_waiting_threads_are_counted_exactly) {
-    pooled::object_pool<int> pool({.max_objects = 2});
-    std::atomic<int> served{0};
-    {
-        std::vector<std::thread> threads;
-        for (int i = 0; i < 6; ++i)
-            threads.emplace_back([&] {
-                for (int n = 0; n < 200; ++n)
-                    if (pool.acquire_for(std::chrono::hours(1))) ++served;
-            });
-        for (auto& t : threads)
-            t.join();
-    }
-    EXPECT_EQ(served, 1200);
-    EXPECT_EQ(pool.in_use(), 0U);
-    EXPECT_LE(pool.high_water(), 2U);
-    test::settle(pool);
-    EXPECT_TRUE(test::is_valid(pool));
-    EXPECT_EQ(take_all(pool).size(), 2U);
 }
 
 }  // namespace
