@@ -6,6 +6,7 @@
 #include "pooled/compat/boost_intrusive_pool.hpp"
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
@@ -130,14 +131,7 @@ TEST_F(fork_handlers, of_a_program_use_pools_while_other_threads_do) {
 // The handler runs the pool dry; other threads' caches are searched, and stay closed until the fork is over.
 TEST_F(fork_handlers, of_a_program_find_the_blocks_that_other_threads_have_cached) {
     pooled::pool bounded{{.name = "bounded", .max_bytes = 1U << 20}};
-    auto const count = [&] {
-        std::vector<void*> all;
-        while (void* const p = bounded.try_allocate(1024))
-            all.push_back(p);
-        for (void* const p : all)
-            bounded.deallocate(p, 1024);
-        return all.size();
-    };
+    auto const count = [&] { return test::held_blocks(bounded, 1024).take_all(); };
     std::size_t const capacity = count();
     std::atomic<bool> has_cached{false};
     std::atomic<bool> stop{false};
@@ -172,9 +166,8 @@ TEST_F(fork_handlers, of_a_program_run_while_another_thread_empties_the_slots_of
     for (auto const mode :
          {pooled::teardown::immediate, pooled::teardown::incremental}) {  // a near cache, and a far one
         pooled::pool bounded{{.name = "bounded", .max_bytes = 1U << 20, .teardown = mode}};
-        std::vector<void*> all;
-        while (void* const p = bounded.try_allocate(200))
-            all.push_back(p);
+        test::held_blocks all(bounded, 200);
+        all.take_all();
         std::atomic<int> phase{0};
         std::thread other([&] {
             EXPECT_EQ(bounded.try_allocate(4000), nullptr);
@@ -185,8 +178,7 @@ TEST_F(fork_handlers, of_a_program_run_while_another_thread_empties_the_slots_of
         });
         while (phase != 1)
             std::this_thread::yield();
-        bounded.deallocate(all.back(), 200);
-        all.pop_back();
+        all.give_back(1);
         g_handlers.prepare = [&] {
             phase = 2;
             ::usleep(100'000);
@@ -194,11 +186,8 @@ TEST_F(fork_handlers, of_a_program_run_while_another_thread_empties_the_slots_of
         EXPECT_EQ(in_child([&] { return bounded.try_allocate(200) != nullptr ? 0 : 1; }), 0);
         g_handlers = {};
         other.join();
-        void* const p = bounded.try_allocate(200);
-        EXPECT_NE(p, nullptr);
-        all.push_back(p);
-        for (void* const each : all)
-            bounded.deallocate(each, 200);
+        EXPECT_EQ(all.take_all(), 1U);
+        all.give_back();
         EXPECT_EQ(bounded.stats().in_use, 0U);
     }
 }

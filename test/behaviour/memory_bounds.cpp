@@ -4,8 +4,10 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
+#include "support/resident_pages.hpp"
 #include "support/sanitizer.hpp"
 #include "support/sleeper.hpp"
 
@@ -14,33 +16,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
+#include <list>
 #include <memory>
 #include <random>
 #include <thread>
 #include <vector>
-
-#include <unistd.h>
 
 namespace {
 
 constexpr std::size_t k_kib = std::size_t{1} << 10;
 constexpr std::size_t k_mib = std::size_t{1} << 20;
 
-struct raw {
-    void* p;
-    std::size_t bytes;
-};
-
-std::size_t resident_bytes() {
-    std::size_t pages = 0;
-    if (std::FILE* const f = std::fopen("/proc/self/statm", "r")) {
-        if (std::fscanf(f, "%*u %zu", &pages) != 1) pages = 0;
-        std::fclose(f);
-    }
-    return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
+using test::resident_bytes;
 
 // Sizes of sixteen classes, far apart.
 std::vector<std::size_t> phase_sizes() {
@@ -54,14 +42,10 @@ TEST_P(phases, of_sixteen_sizes_and_32_mib_each_hold_at_most_48_mib) {
     pooled::pool pool;
     std::mt19937 random(1);
     for (std::size_t const bytes : phase_sizes()) {
-        std::vector<void*> blocks;
-        blocks.reserve(32 * k_mib / bytes);
-        for (std::size_t i = 0; i < 32 * k_mib / bytes; ++i)
-            blocks.push_back(pool.allocate(bytes, 8));
+        test::held_blocks blocks(pool, bytes, 8);
+        blocks.take(32 * k_mib / bytes);
         EXPECT_LE(pool.stats().upstream_bytes, 48 * k_mib) << bytes;
         if (is_shuffled) std::ranges::shuffle(blocks, random);
-        for (void* const p : blocks)
-            pool.deallocate(p, bytes, 8);
     }
     EXPECT_LE(pool.stats().upstream_bytes, 48 * k_mib);
     EXPECT_TRUE(test::is_valid(pool));
@@ -73,10 +57,8 @@ INSTANTIATE_TEST_SUITE_P(freed, phases, testing::Bool(), [](auto const& one) {
 TEST(empty_slab, serves_another_class_at_once_in_a_bounded_pool) {
     test::counting_upstream upstream;
     pooled::pool pool{{.max_bytes = 64 * k_kib, .upstream = &upstream}};  // four slabs
-    std::vector<void*> blocks;
-    while (void* const p = pool.try_allocate(1024, 8))
-        blocks.push_back(p);
-    ASSERT_EQ(blocks.size(), 64U);
+    test::held_blocks blocks(pool, 1024, 8);
+    ASSERT_EQ(blocks.take_all(), 64U);
     ASSERT_EQ(pool.try_allocate(48, 8), nullptr);
     // The sixteen blocks of one slab.
     auto const slab_of = [](void* p) {
@@ -95,16 +77,13 @@ TEST(empty_slab, serves_another_class_at_once_in_a_bounded_pool) {
     EXPECT_NE(other, nullptr);
     EXPECT_EQ(slab_of(other), slab);
     pool.deallocate(other, 48, 8);
-    for (void* const p : blocks)
-        pool.deallocate(p, 1024, 8);
 }
 
 TEST(exhausted_pool, with_half_of_its_blocks_free_refuses_another_size_and_changes_nothing) {
     std::size_t const max = (test::k_sanitized ? 16 : 256) * k_mib;
     pooled::pool pool{{.max_bytes = max}};
-    std::vector<void*> blocks;
-    while (void* const p = pool.try_allocate(48, 8))
-        blocks.push_back(p);
+    test::held_blocks blocks(pool, 48, 8);
+    blocks.take_all();
     for (std::size_t i = 0; i < blocks.size(); i += 2)
         pool.deallocate(blocks[i], 48, 8);
     EXPECT_EQ(pool.try_allocate(1500), nullptr);
@@ -122,8 +101,6 @@ TEST(exhausted_pool, with_half_of_its_blocks_free_refuses_another_size_and_chang
     for (std::size_t i = 0; i < blocks.size(); i += 2)
         ASSERT_NE(blocks[i] = pool.try_allocate(48, 8), nullptr);
     EXPECT_EQ(pool.try_allocate(48, 8), nullptr);
-    for (void* const p : blocks)
-        pool.deallocate(p, 48, 8);
 }
 
 TEST(pools, of_which_ten_thousand_came_and_went_leave_at_most_4_mib) {
@@ -159,11 +136,11 @@ TEST(trimmed_pool, gives_back_the_free_pages_of_slabs_in_use) {
     std::mt19937 random(3);
     pooled::pool pool;
     std::size_t const base = resident_bytes();
-    std::vector<raw> blocks;
+    std::vector<test::raw_block> blocks;
     std::size_t total = 0;
     while (total < 200 * k_mib) {
         std::size_t const bytes = std::size_t{16} << random() % 12;  // 16 B to 32 KiB
-        blocks.push_back({pool.allocate(bytes), bytes});
+        blocks.push_back({pool.allocate(bytes), bytes, 16});
         std::memset(blocks.back().p, 1, bytes);
         total += bytes;
     }
@@ -175,7 +152,7 @@ TEST(trimmed_pool, gives_back_the_free_pages_of_slabs_in_use) {
     for (std::size_t i = kept; i < blocks.size(); ++i)
         pool.deallocate(blocks[i].p, blocks[i].bytes);
     EXPECT_GT(pool.trim(), 100 * k_mib);
-    std::size_t const index = blocks.capacity() * sizeof(raw);
+    std::size_t const index = blocks.capacity() * sizeof(test::raw_block);
     EXPECT_LE(resident_bytes() - base, live * 5 / 2 + index + 4 * k_mib) << "live: " << live;
     EXPECT_TRUE(test::is_valid(pool));
     for (std::size_t i = 0; i < kept; ++i) {
@@ -192,11 +169,7 @@ bool within_deadline(pooled::pool& pool, Done done) {
     auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!done()) {
         if (std::chrono::steady_clock::now() > deadline) return false;
-        std::vector<void*> few;
-        for (int i = 0; i < 40; ++i)
-            few.push_back(pool.allocate(32'768));
-        for (void* const p : few)
-            pool.deallocate(p, 32'768);
+        test::held_blocks(pool, 32'768).take(40);
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return true;
@@ -207,14 +180,9 @@ TEST(unused_memory, goes_back_by_itself) {
     pooled::pool pool{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(20)}};
     test::sleeper idle;
     idle.run([&] {
-        std::vector<void*> blocks;
-        for (std::size_t i = 0; i < 32 * k_mib / 512; ++i)
-            blocks.push_back(pool.allocate(512));
-        blocks.push_back(pool.allocate(5 * k_mib));
-        pool.deallocate(blocks.back(), 5 * k_mib);
-        blocks.pop_back();
-        for (void* const p : blocks)
-            pool.deallocate(p, 512);
+        test::held_blocks blocks(pool, 512);
+        blocks.take(32 * k_mib / 512);
+        pool.deallocate(pool.allocate(5 * k_mib), 5 * k_mib);
     });
     ASSERT_GE(upstream.most_bytes(), 32 * k_mib);
     // Slabs and large blocks go back at different moments.
@@ -248,12 +216,9 @@ TEST(threads, of_which_a_thousand_came_and_went_return_all_they_cached) {
     int const rounds = test::k_sanitized ? 100 : 1000;
     for (int i = 0; i < rounds; ++i)
         std::thread([&] {
-            std::vector<raw> blocks;
+            std::list<test::held_blocks<pooled::pool>> blocks;
             for (std::size_t bytes = 16; bytes < 40'000; bytes += bytes / 2)
-                for (int j = 0; j < 10; ++j)
-                    blocks.push_back({pool.allocate(bytes), bytes});
-            for (raw const& b : blocks)
-                pool.deallocate(b.p, b.bytes);
+                blocks.emplace_back(pool, bytes).take(10);
         }).join();
     auto const s = pool.stats();
     EXPECT_EQ(s.threads, 0U);
@@ -278,13 +243,8 @@ TEST(closed_pool, loses_a_threads_cache_of_it_at_the_threads_next_slow_call) {
         pool.reset();
         // Another pool's slow call.
         other.run([&] {
-            void* const p = lasting.allocate(100'000);
-            lasting.deallocate(p, 100'000);
-            std::vector<void*> few;
-            for (int j = 0; j < 10; ++j)
-                few.push_back(lasting.allocate(32'768));
-            for (void* const one : few)
-                lasting.deallocate(one, 32'768);
+            lasting.deallocate(lasting.allocate(100'000), 100'000);
+            test::held_blocks(lasting, 32'768).take(10);
         });
     }
     EXPECT_LE(resident_bytes(), before + 4 * k_mib) << "3,000 caches of 3 KiB would be 9 MiB";

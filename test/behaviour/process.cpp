@@ -4,6 +4,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
@@ -41,14 +42,7 @@ struct node {
     char bytes[40];
 };
 
-std::size_t count_blocks(pooled::pool& bounded) {
-    std::vector<void*> all;
-    while (void* const p = bounded.try_allocate(1024))
-        all.push_back(p);
-    for (void* const p : all)
-        bounded.deallocate(p, 1024);
-    return all.size();
-}
+std::size_t count_blocks(pooled::pool& bounded) { return test::held_blocks(bounded, 1024).take_all(); }
 
 #if defined(_LIBCPP_VERSION)
 constexpr bool k_has_libcpp = true;

@@ -4,6 +4,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
 #include "support/malloc_counter.hpp"
@@ -114,19 +115,12 @@ TYPED_TEST(reservation, is_kept_from_other_types) {
     TypeParam pool{{.upstream = &this->upstream}};
     pool.template reserve<word>(10'000);
     pool.template reserve<frame>(3);
-    std::vector<void*> others;
-    for (std::size_t i = 0; i < 3'000; ++i)
-        others.push_back(pool.allocate(1500));
-    for (std::size_t i = 0; i < 5; ++i)
-        others.push_back(pool.allocate(180'000));
+    test::held_blocks others(pool, 1500);
+    test::held_blocks large(pool, 180'000);
+    others.take(3'000);
+    large.take(5);
     this->template expect_nothing_taken<word>(pool, 10'000);
     this->template expect_nothing_taken<frame>(pool, 3);
-    for (std::size_t i = 0; i < 5; ++i) {
-        pool.deallocate(others.back(), 180'000);
-        others.pop_back();
-    }
-    for (void* const p : others)
-        pool.deallocate(p, 1500);
 }
 
 // Free blocks that were there before count. When the objects among which they lie are dropped, too, their slabs are empty,
@@ -135,9 +129,8 @@ TYPED_TEST(reservation, that_counted_free_blocks_is_kept_when_their_slabs_empty)
     TypeParam pool{{.chunk_bytes = 64 << 10, .upstream = &this->upstream}};
     constexpr std::size_t k_count = 20'000;
     constexpr std::size_t k_reserved = 15'000;
-    std::vector<void*> blocks;
-    for (std::size_t i = 0; i < k_count; ++i)
-        blocks.push_back(pool.allocate(48, 8));
+    test::held_blocks blocks(pool, 48, 8);
+    blocks.take(k_count);
     // One block in five hundred stays: nearly all are free, and no slab is.
     for (std::size_t i = 0; i < k_count; ++i)
         if (i % 500 != 0) pool.deallocate(blocks[i], 48, 8);
@@ -145,17 +138,11 @@ TYPED_TEST(reservation, that_counted_free_blocks_is_kept_when_their_slabs_empty)
     for (std::size_t i = 0; i < k_count; i += 500)
         pool.deallocate(blocks[i], 48, 8);
     blocks.clear();
-    std::vector<void*> others;
-    for (std::size_t i = 0; i < 2'000; ++i)
-        others.push_back(pool.allocate(1500));
+    test::held_blocks others(pool, 1500);
+    others.take(2'000);
     std::size_t const calls = this->upstream.allocations();
-    for (std::size_t i = 0; i < k_reserved; ++i)
-        blocks.push_back(pool.allocate(48, 8));
+    blocks.take(k_reserved);
     EXPECT_EQ(this->upstream.allocations(), calls);
-    for (void* const p : others)
-        pool.deallocate(p, 1500);
-    for (void* const p : blocks)
-        pool.deallocate(p, 48, 8);
 }
 
 long page_faults() {

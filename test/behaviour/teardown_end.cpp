@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 // Teardowns while a thread or the process ends: thread_local and static objects that own structures, are created during
-// a teardown, or are read from there. Nothing may be lost, destroyed twice, or recurse.
+// a teardown, or are read from there; and exit() during one. Nothing may be lost, destroyed twice, or recurse.
 
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/death_tests.hpp"
 #include "support/small_stack.hpp"
 
@@ -48,9 +49,8 @@ std::shared_ptr<node> list(std::size_t length, Make make) {
     }
     return head;
 }
-std::shared_ptr<node> list() {
-    return list(k_length, [] { return pooled::make_shared<node>(); });
-}
+std::shared_ptr<node> from_default() { return pooled::make_shared<node>(); }
+std::shared_ptr<node> list() { return list(k_length, from_default); }
 
 // Errors that a destructor at the very end finds: GoogleTest no longer exists then.
 [[noreturn]] void give_up(char const* what) {
@@ -58,9 +58,10 @@ std::shared_ptr<node> list() {
     std::_Exit(13);
 }
 
+long g_expected = 0;  // alive at the end of the process
 struct expects_nothing_alive {
     ~expects_nothing_alive() {
-        if (g_alive != 0) give_up("something is alive at the end");
+        if (g_alive != g_expected) give_up("something is alive at the end, or destroyed that must not be");
     }
 };
 expects_nothing_alive const g_last;  // destroyed after everything that a test makes
@@ -184,6 +185,53 @@ TEST(teardown_end, a_static_destructor_may_make_and_gather_and_drop) {
     test::expect_good_end([] {
         static exits_late const late;
         std::thread([] { list().reset(); }).join();
+    });
+}
+
+// The scope itself never ends; what it gathered, and what static objects drop afterwards, must still be destroyed.
+struct exits {
+    ~exits() {
+        g_expected = 100;
+        std::exit(0);
+    }
+    std::shared_ptr<node> rest = list(100, from_default);  // destroyed by nobody: its destructor never begins
+};
+
+TEST(exit_within, a_destructor) {
+    test::expect_good_end([] {
+        static auto kept = list(100'000, from_default);
+        pooled::make_shared<exits>().reset();
+    });
+}
+
+TEST(exit_within, a_destructor_that_had_to_wait) {
+    test::expect_good_end([] {
+        static auto kept = list(1000, from_default);
+        pooled::reclaim_scope const scope;
+        auto last = pooled::make_shared<exits>();
+        list(1000, from_default).reset();
+        last.reset();
+        pooled::pool bounded({.max_bytes = 4096});  // it makes the scope destroy what it gathered
+        test::held_blocks(bounded, 64).take_all();
+    });
+}
+
+TEST(exit_within, a_scope_older_than_what_is_static) {
+    test::expect_good_end([] {
+        pooled::reclaim_scope const scope;
+        list(1000, from_default).reset();
+        static auto kept = list(1000, from_default);
+        std::exit(0);
+    });
+}
+
+TEST(exit_within, a_drain) {
+    test::expect_good_end([] {
+        static pooled::pool pool({.teardown = pooled::teardown::incremental});
+        static auto kept = list(1000, [] { return pool.make_shared<node>(); });
+        pool.make_shared<exits>().reset();
+        list(1000, [] { return pool.make_shared<node>(); }).reset();
+        pool.drain();
     });
 }
 

@@ -4,6 +4,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
@@ -65,12 +66,10 @@ TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
     for (std::size_t const max : {std::size_t{0}, 4 * k_mib}) {
         pooled::pool pool{{.max_bytes = max, .chunk_bytes = 64 * k_kib, .upstream = &upstream}};
         self = &pool;
-        std::vector<void*> blocks;
-        for (int i = 0; i < 2000; ++i)
-            blocks.push_back(pool.allocate(1024));
+        test::held_blocks blocks(pool, 1024);
+        blocks.take(2000);
         pool.reserve_bytes(500, 200);
-        for (void* const p : blocks)
-            pool.deallocate(p, 1024);
+        blocks.give_back();
         pool.deallocate(pool.allocate(500 * k_kib), 500 * k_kib);
         pool.trim();
         EXPECT_TRUE(test::is_valid(pool));
@@ -190,12 +189,8 @@ TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_tha
     auto const use = [&] {
         is_slow = false;
         pool.deallocate(mine, 48);
-        bool good = pool.stats().upstream_bytes <= 2 * k_mib;
-        std::vector<void*> all;
-        while (void* const p = pool.try_allocate(1024))
-            all.push_back(p);
-        good = good && all.size() >= 6 * k_kib;
-        return good && test::is_valid(pool);
+        return pool.stats().upstream_bytes <= 2 * k_mib &&
+               test::held_blocks(pool, 1024).take_all() >= 6 * k_kib && test::is_valid(pool);
     };
     EXPECT_EQ(test::in_child(use), 0);
     caller.join();

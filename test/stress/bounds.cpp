@@ -7,6 +7,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
 
@@ -216,9 +217,8 @@ TEST_F(bounds_stress, large_and_small_blocks_contend_within_the_bound) {
 }
 
 TEST_F(bounds_stress, what_a_thread_has_freed_is_there_for_it_whatever_others_ask_for) {
-    std::vector<void*> all;
-    while (void* const p = pool.try_allocate(200))
-        all.push_back(p);
+    test::held_blocks all(pool, 200);
+    all.take_all();
     std::atomic<bool> has_ended{false};
     std::thread other([&] {
         for (unsigned i = 0; !has_ended; ++i) {
@@ -237,8 +237,7 @@ TEST_F(bounds_stress, what_a_thread_has_freed_is_there_for_it_whatever_others_as
     has_ended = true;
     other.join();
     EXPECT_EQ(failures, 0U);
-    for (void* const p : all)
-        if (p != nullptr) pool.deallocate(p, 200);
+    all.give_back();
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 

@@ -16,8 +16,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -249,19 +247,6 @@ TEST_F(intrusive_pool, is_destroyed_while_threads_drop_its_items) {
     for (std::thread& thread : droppers)
         thread.join();
     slots.drain([](handle) {});
-}
-
-TEST_F(intrusive_pool, threads_that_come_and_go_strand_nothing) {
-    pool_type pool = make(100, 0);
-    for (std::size_t round = 0; round < stress::scaled(300, 40); ++round)
-        stress::on_threads(3, [&](std::size_t) {
-            std::vector<handle> mine;
-            for (int i = 0; i < 33; ++i)
-                mine.push_back(pool.allocate_through_init(0U));
-            EXPECT_NE(mine.back(), nullptr);
-        });
-    EXPECT_EQ(pool.unused_count(), 100U);
-    pool.check();
 }
 
 // Three threads ask one that is constructing a step to share it.

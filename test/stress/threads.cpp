@@ -8,6 +8,7 @@
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
+#include "support/resident_pages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +16,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include <pthread.h>
@@ -275,70 +272,6 @@ TEST_F(thread_exit_stress, thread_local_destructors_drop_objects_of_a_pool_that_
     }
 }
 
-// Plan: pools are used while the process ends: by destructors of static objects, by atexit handlers, and by threads that
-// are still running then. Every test below leaves something behind; what happens to it is checked when the process exits,
-// so a broken promise shows as a process that ends with status 3, or crashes.
-
-void check(bool condition, char const* promise) {
-    if (condition) return;
-    std::fprintf(stderr, "process end: not kept: %s\n", promise);
-    std::_Exit(3);
-}
-
-// Uses every kind of handle when it is destroyed.
-struct left_behind {
-    std::shared_ptr<std::vector<int>> from_default;
-    std::shared_ptr<std::vector<int>> from_dead_pool;
-    pooled::unique_ptr<std::string> unique;
-    std::map<int, int, std::less<>, pooled::allocator<std::pair<int const, int>>> tree;
-
-    void fill() {
-        from_default = pooled::make_shared<std::vector<int>>(3, 7);
-        pooled::pool brief;
-        from_dead_pool = brief.make_shared<std::vector<int>>(3, 7);
-        unique = pooled::make_unique<std::string>("long enough not to be small");
-        for (int i = 0; i < 100; ++i)
-            tree[i] = i;
-    }
-    ~left_behind() {
-        if (from_default == nullptr) return;
-        check(from_default->size() == 3 && from_dead_pool->size() == 3 && tree.size() == 100,
-              "objects keep their values");
-        auto const late = pooled::make_shared<std::vector<int>>(5, 1);
-        tree.clear();
-        tree[1] = 1;
-        pooled::pool pool_at_the_end{{.name = "late"}};
-        for (std::size_t i = 0; i < 1000; ++i)
-            deallocate(pool_at_the_end, allocate(pool_at_the_end, 16 + 8 * (i % 100)));
-        check(pool_at_the_end.stats().in_use == 0, "a pool works in a static destructor");
-        check(test::is_valid(pooled::default_pool()), "the default pool is whole in a static destructor");
-        check(g_damaged == 0, "no block is shared");
-    }
-};
-
-left_behind g_constructed_before_main;
-
-TEST(process_end_stress, static_destructors_use_pools) {
-    g_constructed_before_main.fill();
-    static left_behind constructed_after_first_use;
-    constructed_after_first_use.fill();
-    EXPECT_EQ(g_constructed_before_main.tree.size(), 100U);
-}
-
-TEST(process_end_stress, atexit_handlers_use_pools) {
-    static std::shared_ptr<int>* kept = nullptr;
-    kept = new std::shared_ptr<int>(pooled::make_shared<int>(7));
-    ASSERT_EQ(
-        std::atexit([] {
-            check(**kept == 7, "objects live until they are dropped");
-            delete kept;
-            for (std::size_t i = 0; i < 1000; ++i)
-                deallocate(pooled::default_pool(), allocate(pooled::default_pool(), 16 + 8 * (i % 100)));
-            check(test::is_valid(pooled::default_pool()), "the default pool is whole in an atexit handler");
-        }),
-        0);
-}
-
 // Not joined and not stopped: it runs into the end of the process.
 TEST(process_end_stress, threads_may_still_be_at_work) {
     static std::atomic<bool> is_running{false};
@@ -387,16 +320,6 @@ private:
     alignas(64) std::atomic<std::size_t> m_tail{0};
 };
 
-// In /proc/self/status, not in statm: that counts pages, of another size than the program's under emulation.
-[[nodiscard]] std::size_t resident_bytes() {
-    std::ifstream status("/proc/self/status");
-    std::string word;
-    std::size_t kib = 0;
-    while (status >> word)
-        if (word == "VmRSS:") status >> kib;
-    return kib << 10;
-}
-
 template <class Make>
 void hand_off(std::size_t count, Make const& make) {
     ring r;
@@ -417,9 +340,9 @@ void hand_off(std::size_t count, Make const& make) {
 
 TEST(hand_off_stress, memory_does_not_grow_with_what_passes_from_thread_to_thread) {
     pooled::pool pool{{.name = "hand-off"}};
-    std::size_t const before = resident_bytes();
+    std::size_t const before = test::resident_bytes();
     hand_off(scaled(20'000'000, 600'000), [&] { return pool.make_shared<payload>(); });
-    std::size_t const after = resident_bytes();
+    std::size_t const after = test::resident_bytes();
     if (!POOLED_STRESS_SANITIZED) {
         EXPECT_LT(after - std::min(after, before), std::size_t{24} << 20);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Memory to be used as blocks, and patterns in it that show which block was overwritten.
+// Memory to be used as blocks, blocks of a pool, and patterns in them that show which block was overwritten.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,6 +30,47 @@ private:
     std::size_t m_count;
     std::size_t m_bytes;
     std::byte* m_memory;
+};
+
+// Blocks of one size of a pool or of a memory resource, which it gets back in the end.
+template <class Pool>
+class held_blocks : public std::vector<void*> {
+public:
+    held_blocks(Pool& pool, std::size_t bytes, std::size_t align = alignof(std::max_align_t))
+        : m_pool(pool), m_bytes(bytes), m_align(align) {}
+    ~held_blocks() { give_back(); }
+    held_blocks(held_blocks const&) = delete;
+    held_blocks& operator=(held_blocks const&) = delete;
+
+    void take(std::size_t count) {
+        reserve(size() + count);
+        while (count-- != 0)
+            push_back(m_pool.allocate(m_bytes, m_align));
+    }
+    // All that a bounded pool has. Returns how many these are.
+    std::size_t take_all() {
+        std::size_t const before = size();
+        while (void* const p = m_pool.try_allocate(m_bytes, m_align))
+            push_back(p);
+        return size() - before;
+    }
+    void give_back() {
+        for (void* const p : *this)
+            m_pool.deallocate(p, m_bytes, m_align);
+        clear();
+    }
+    // The last ones.
+    void give_back(std::size_t count) {
+        for (; count != 0; --count) {
+            m_pool.deallocate(back(), m_bytes, m_align);
+            pop_back();
+        }
+    }
+
+private:
+    Pool& m_pool;
+    std::size_t m_bytes;
+    std::size_t m_align;
 };
 
 // Fills with bytes that follow from `seed`, so that two blocks differ.

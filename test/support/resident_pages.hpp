@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How many pages of 4 KiB are in memory, as the system says. qemu's user mode reports success for any madvise(), and
+// How many pages of 4 KiB, or bytes of the process, are in memory, as the system says. qemu's user mode reports success for any madvise(), and
 // counts the pages of the machine that it runs on.
 
 #include "pooled/impl/os/platform.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #if !defined(_WIN32)
@@ -27,6 +29,16 @@ namespace test {
     if (::mincore(const_cast<void*>(p), bytes, state.data()) != 0) return ~std::size_t{0};
     return static_cast<std::size_t>(
         std::ranges::count_if(state, [](unsigned char one) { return (one & 1) != 0; }));
+}
+
+// Of the whole process. Not from statm: that counts pages, of another size than the program's under emulation.
+[[nodiscard]] inline std::size_t resident_bytes() {
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    std::size_t kib = 0;
+    while (status >> word)
+        if (word == "VmRSS:") status >> kib;
+    return kib << 10;
 }
 
 // The system's pages are of 4 KiB, and those that it reports as resident are.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
-// The message of `exhausted`.
+// The message of `exhausted`; the version.
 
 #include "pooled/error.hpp"
+
+#include "pooled/version.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,6 +25,16 @@ TEST(exhausted, is_a_bad_alloc_that_copies_without_throwing) {
     pooled::exhausted const error("p", 1, 2, 3);
     pooled::exhausted const copy = error;
     EXPECT_STREQ(error.what(), copy.what());
+}
+
+// The macros, the constants and the text of the version agree.
+
+TEST(version, is_the_same_in_each_form) {
+    EXPECT_EQ(POOLED_VERSION,
+              pooled::version_major * 10000 + pooled::version_minor * 100 + pooled::version_patch);
+    EXPECT_EQ(pooled::version_string, std::to_string(pooled::version_major) + "." +
+                                          std::to_string(pooled::version_minor) + "." +
+                                          std::to_string(pooled::version_patch));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
 #include "support/internals.hpp"
@@ -208,43 +209,39 @@ TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
 // Blocks beyond the largest size class: an address of their own at any alignment, also when they come from a reservation
 // that was made for another; and the one that each thread keeps.
 
-TEST(large_blocks, of_zero_bytes_have_an_address_of_their_own_at_any_alignment) {
+// A thread keeps one, which serves the next alignment, too.
+TEST(large_blocks, and_those_of_zero_bytes_have_an_address_of_their_own_at_any_alignment) {
     pooled::pool pool;
-    for (std::size_t align = 1; align <= (std::size_t{1} << 20); align *= 2) {
-        void* const p = pool.allocate(0, align);
-        EXPECT_TRUE(pool.owns(p)) << align;
-        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
-        pool.deallocate(p, 0, align);
-    }
+    for (std::size_t const bytes : {0U, 100'000U})
+        for (std::size_t align = 1; align <= k_mib; align *= 2) {
+            void* const p = pool.allocate(bytes, align);
+            EXPECT_TRUE(pool.owns(p)) << align;
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
+            pool.deallocate(p, bytes, align);
+        }
+    EXPECT_EQ(pool.stats().large_in_use, 0U);
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-TEST(large_blocks, from_a_reservation_at_another_alignment_are_not_too_short) {
-    pooled::pool pool;
-    pool.reserve_bytes(1, 80'000, 16384);
-    auto* const p = static_cast<std::byte*>(pool.allocate(98'000, 16));
-    EXPECT_TRUE(pool.owns(p + 97'999)) << "the block reaches beyond its region";
-    pool.deallocate(p, 98'000, 16);
-}
-
-TEST(large_blocks, from_a_reservation_at_another_alignment_are_aligned) {
-    pooled::pool pool;
-    pool.reserve_bytes(1, 98'000, 16);
-    void* const p = pool.allocate(80'000, 16384);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % 16384, 0U);
-    pool.deallocate(p, 80'000, 16384);
+TEST(large_blocks, from_a_reservation_at_another_alignment_are_aligned_and_not_too_short) {
+    for (bool const is_stricter : {false, true}) {
+        pooled::pool pool;
+        pool.reserve_bytes(1, is_stricter ? 98'000 : 80'000, is_stricter ? 16 : 16384);
+        std::size_t const bytes = is_stricter ? 80'000 : 98'000;
+        std::size_t const align = is_stricter ? 16384 : 16;
+        auto* const p = static_cast<std::byte*>(pool.allocate(bytes, align));
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
+        EXPECT_TRUE(pool.owns(p + bytes - 1)) << "the block reaches beyond its region";
+        pool.deallocate(p, bytes, align);
+    }
 }
 
 TEST(large_blocks, that_were_reserved_stay_reserved_when_they_come_back) {
     pooled::pool pool;
     pool.reserve_bytes(2, 100'000);
     auto const calls = pool.stats().upstream_calls;
-    for (int i = 0; i < 3; ++i) {
-        void* const a = pool.allocate(100'000);
-        void* const b = pool.allocate(100'000);
-        pool.deallocate(a, 100'000);
-        pool.deallocate(b, 100'000);
-    }
+    for (int i = 0; i < 3; ++i)
+        test::held_blocks(pool, 100'000).take(2);
     EXPECT_EQ(pool.stats().upstream_calls, calls);
     pool.trim();
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
@@ -277,16 +274,6 @@ TEST(large_blocks, that_a_thread_keeps_serve_its_next_request_of_that_size) {
     pool.deallocate(second, 100'000);
 }
 
-TEST(large_blocks, that_a_thread_keeps_serve_any_alignment) {
-    pooled::pool pool;
-    for (std::size_t align = 1; align <= std::size_t{1} << 20; align *= 2) {
-        void* const p = pool.allocate(100'000, align);
-        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
-        pool.deallocate(p, 100'000, align);
-    }
-    EXPECT_EQ(pool.stats().large_in_use, 0U);
-}
-
 TEST(large_blocks, that_another_thread_keeps_are_used_before_upstream_is_asked) {
     pooled::pool pool;
     void* p = nullptr;
@@ -310,18 +297,11 @@ TEST(large_blocks, that_a_thread_keeps_are_returned_when_it_ends) {
 // What a burst of small blocks left free is used by the next burst: a large block that is freed meanwhile does not return it.
 TEST(large_blocks, that_are_freed_leave_a_pool_what_small_blocks_used) {
     pooled::pool pool;
-    std::vector<void*> blocks(100'000);
-    for (void*& p : blocks)
-        p = pool.allocate(1500);
-    for (void* const p : blocks)
-        pool.deallocate(p, 1500);
+    test::held_blocks(pool, 1500).take(100'000);
     std::size_t const before = pool.stats().upstream_bytes;
     ASSERT_GT(before, 128U << 20);
-    for (int i = 0; i < 4; ++i) {
-        std::array<void*, 2> large{pool.allocate(3'200'000), pool.allocate(3'200'000)};  // one is cached
-        for (void* const p : large)
-            pool.deallocate(p, 3'200'000);
-    }
+    for (int i = 0; i < 4; ++i)
+        test::held_blocks(pool, 3'200'000).take(2);  // one is cached
     EXPECT_GE(pool.stats().upstream_bytes, before);
 }
 
@@ -344,12 +324,8 @@ TEST(large_blocks, that_many_threads_keep_stay_within_the_heaps_bound_when_these
     EXPECT_EQ(stats.large_in_use, 0U);
     EXPECT_EQ(stats.large_cached_bytes, 0U) << "it is of no size any more";
     EXPECT_LE(stats.upstream_bytes, (k_threads / 2 + 1) * k_bytes);
-    std::vector<void*> blocks;
-    while (blocks.size() * 200'000 < stats.upstream_bytes / 10 * 9)
-        blocks.push_back(pool.allocate(200'000));
+    test::held_blocks(pool, 200'000).take(stats.upstream_bytes / 10 * 9 / 200'000);
     EXPECT_EQ(pool.stats().upstream_bytes, stats.upstream_bytes) << "it serves any size";
-    for (void* const p : blocks)
-        pool.deallocate(p, 200'000);
     pool.trim();
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
 }
@@ -477,12 +453,8 @@ TYPED_TEST(reserved, memory_comes_on_top_of_what_is_in_use) {
 TYPED_TEST(reserved, blocks_are_enough_at_their_alignment) {
     this->pool.reserve_bytes(1000, 100, 256);
     std::size_t const calls = this->upstream.allocations();
-    std::vector<void*> blocks;
-    for (int i = 0; i < 1000; ++i)
-        blocks.push_back(this->pool.allocate(100, 256));
+    test::held_blocks(this->pool, 100, 256).take(1000);
     EXPECT_EQ(this->upstream.allocations(), calls);
-    for (void* const p : blocks)
-        this->pool.deallocate(p, 100, 256);
 }
 
 // As many of make_shared's blocks fill a slab at least: word and control block are 24, 32 or 64 bytes.
@@ -574,12 +546,10 @@ TYPED_TEST(reserved, memory_beyond_the_bound_is_refused_before_upstream_is_asked
 
 TYPED_TEST(reserved, memory_that_was_refused_leaves_slabs_in_use_to_other_sizes) {
     TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
-    std::vector<void*> blocks;
-    for (int i = 0; i < 10; ++i)
-        blocks.push_back(tight.allocate(64));
+    test::held_blocks blocks(tight, 64);
+    blocks.take(10);
     EXPECT_THROW(tight.reserve_bytes((std::size_t{1} << 20) / 64 - 5, 64), pooled::exhausted);
-    for (void* const p : blocks)
-        tight.deallocate(p, 64);
+    blocks.give_back();
     void* const large = tight.try_allocate(std::size_t{1} << 20);
     EXPECT_NE(large, nullptr) << "a slab is still reserved";
     tight.deallocate(large, std::size_t{1} << 20);
@@ -603,19 +573,10 @@ TYPED_TEST(reserved, memory_for_two_kinds_of_blocks_is_reserved_for_both_or_for_
 TEST(reserved_large_blocks, stay_reserved_when_other_sizes_exhaust_the_pool) {
     pooled::pool pool{{.max_bytes = std::size_t{4} << 20}};
     pool.reserve_bytes(4, 100'000);
-    std::vector<void*> others;
-    while (void* const p = pool.try_allocate(48))
-        others.push_back(p);
+    test::held_blocks others(pool, 48);
+    others.take_all();
     EXPECT_EQ(pool.try_allocate(300'000), nullptr);
-    std::vector<void*> reserved;
-    for (int i = 0; i < 4; ++i)
-        reserved.push_back(pool.try_allocate(100'000));
-    for (void* const p : reserved) {
-        EXPECT_NE(p, nullptr);
-        pool.deallocate(p, 100'000);
-    }
-    for (void* const p : others)
-        pool.deallocate(p, 48);
+    EXPECT_EQ(test::held_blocks(pool, 100'000).take_all(), 4U);
 }
 
 // When a pool looks for memory that it can return.

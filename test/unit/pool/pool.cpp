@@ -125,14 +125,12 @@ TYPED_TEST(any_pool, spreads_the_first_lines_of_blocks_over_the_sets_of_a_cache)
     if (test::k_sanitized) GTEST_SKIP() << "the blocks are malloc's";
     for (std::size_t const bytes : {512U, 1000U, 1024U, 1500U, 2048U, 3000U, 4000U}) {
         TypeParam pool;
-        std::vector<raw_block> blocks;
+        test::held_blocks blocks(pool, bytes);
+        blocks.take(4000);
         std::set<std::uintptr_t> sets;
-        for (int i = 0; i < 4000; ++i) {
-            blocks.push_back({pool.allocate(bytes), bytes, alignof(std::max_align_t)});
-            sets.insert(reinterpret_cast<std::uintptr_t>(blocks.back().p) / 64 % 64);
-        }
+        for (void* const p : blocks)
+            sets.insert(reinterpret_cast<std::uintptr_t>(p) / 64 % 64);
         EXPECT_EQ(sets.size(), 64U) << bytes;
-        deallocate_all(pool, blocks);
     }
 }
 
@@ -210,35 +208,30 @@ TYPED_TEST(any_pool, gives_wholly_free_chunks_back_when_trimmed) {
 TYPED_TEST(any_pool, keeps_the_chunks_that_a_block_is_in_when_trimmed) {
     test::counting_upstream upstream;
     TypeParam pool{{.chunk_bytes = 1, .upstream = &upstream}};
-    std::vector<raw_block> blocks;
-    for (std::size_t i = 0; i < 10'000; ++i)
-        blocks.push_back({pool.allocate(64, 8), 64, 8});
-    raw_block const kept = blocks[5000];
-    blocks.erase(blocks.begin() + 5000);
-    test::fill_pattern(kept.p, 64, 1);
-    deallocate_all(pool, blocks);
+    test::held_blocks blocks(pool, 64, 8);
+    blocks.take(10'000);
+    void* const kept = std::exchange(blocks[5000], nullptr);
+    test::fill_pattern(kept, 64, 1);
+    blocks.give_back();
     EXPECT_GT(pool.trim(), 0U);
     EXPECT_EQ(upstream.blocks(), 1U);
-    EXPECT_TRUE(test::has_pattern(kept.p, 64, 1));
-    EXPECT_TRUE(pool.owns(kept.p));
-    pool.deallocate(kept.p, 64, 8);
+    EXPECT_TRUE(test::has_pattern(kept, 64, 1));
+    EXPECT_TRUE(pool.owns(kept));
+    pool.deallocate(kept, 64, 8);
     EXPECT_GT(pool.trim(), 0U);
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
 TYPED_TEST(any_pool, counts_what_a_trim_gives_back_once) {
     TypeParam pool;
-    std::vector<void*> blocks;
-    for (int i = 0; i < 3000; ++i)
-        blocks.push_back(pool.allocate(1500));
-    for (std::size_t i = 1; i < blocks.size(); ++i)
-        if (i % 100 != 0) pool.deallocate(blocks[i], 1500);
+    test::held_blocks blocks(pool, 1500);
+    blocks.take(3000);
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+        if (i % 100 != 0) pool.deallocate(std::exchange(blocks[i], nullptr), 1500);
     EXPECT_GT(pool.trim(), 3000U * 1000);
     EXPECT_EQ(pool.trim(), 0U);
     pool.deallocate(pool.allocate(1500), 1500);
     EXPECT_LE(pool.trim(), (384U << 10) / 2) << "what a refill took since";
-    for (std::size_t i = 0; i < blocks.size(); i += 100)
-        pool.deallocate(blocks[i], 1500);
 }
 
 TYPED_TEST(any_pool, works_on_after_a_trim_at_any_moment) {
@@ -314,12 +307,11 @@ TYPED_TEST(any_pool, does_not_own_what_follows_its_memory) {
     alignas(16384) static std::byte buffer[16 * 16384];
     std::pmr::monotonic_buffer_resource upstream(buffer, sizeof(buffer), std::pmr::null_memory_resource());
     TypeParam pool{{.max_bytes = 100'000, .upstream = &upstream}};
-    std::vector<raw_block> blocks;
-    while (void* const p = pool.try_allocate(48, 8))
-        blocks.push_back({p, 48, 8});
+    test::held_blocks blocks(pool, 48, 8);
+    blocks.take_all();
     void* const behind_chunks = upstream.allocate(64, 8);
     EXPECT_FALSE(pool.owns(behind_chunks));
-    deallocate_all(pool, blocks);
+    blocks.give_back();
     pool.trim();
     void* const large = pool.allocate(40'000);
     void* const behind_large = upstream.allocate(64, 8);
@@ -419,13 +411,10 @@ TYPED_TEST(options_of, chunk_bytes_that_make_no_sense_are_refused) {
 TYPED_TEST(options_of, huge_pages_work_either_way) {
     for (bool const huge : {false, true}) {
         TypeParam pool{{.huge_pages = huge}};
-        std::vector<void*> blocks;
-        for (int i = 0; i < 300; ++i)
-            blocks.push_back(pool.allocate(32'768));
+        test::held_blocks blocks(pool, 32'768);
+        blocks.take(300);
         for (void* const p : blocks)
             *static_cast<char*>(p) = 1;
-        for (void* const p : blocks)
-            pool.deallocate(p, 32'768);
         EXPECT_TRUE(test::is_valid(pool));
     }
 }
@@ -524,19 +513,9 @@ TYPED_TEST_SUITE(failure_in, test::pool_kinds, test::pool_kind_names);
 
 TYPED_TEST(failure_in, upstream_loses_no_raw_block) {
     this->for_every_call({.chunk_bytes = 1}, [](TypeParam& pool) {
-        struct held {
-            TypeParam& from;
-            std::vector<std::pair<void*, std::size_t>> blocks{};
-            ~held() {
-                for (auto const& [p, bytes] : blocks)
-                    from.deallocate(p, bytes);
-            }
-        } all{pool};
-        all.blocks.reserve(4000);
-        for (std::size_t i = 0; i < 300; ++i) {
-            std::size_t const bytes = i * i * 7 % 40'000;
-            all.blocks.emplace_back(pool.allocate(bytes), bytes);
-        }
+        std::list<test::held_blocks<TypeParam>> all;
+        for (std::size_t i = 0; i < 300; ++i)
+            all.emplace_back(pool, i * i * 7 % 40'000).take(1);
     });
 }
 
@@ -567,20 +546,8 @@ TYPED_TEST(failure_in, upstream_loses_nothing_of_a_mixed_program) {
 
 TYPED_TEST(failure_in, upstream_loses_nothing_in_a_bounded_pool) {
     this->for_every_call({.max_bytes = 1 << 20}, [](TypeParam& pool) {
-        for (std::size_t const bytes : {48UL, 1500UL, 20'000UL, 300'000UL}) {
-            struct held {
-                TypeParam& from;
-                std::size_t bytes;
-                std::vector<void*> blocks{};
-                ~held() {
-                    for (void* const p : blocks)
-                        from.deallocate(p, bytes);
-                }
-            } all{pool, bytes};
-            all.blocks.reserve(10'000);
-            for (std::size_t total = 0; total + 2 * bytes < 500'000; total += bytes)
-                all.blocks.push_back(pool.allocate(bytes));
-        }
+        for (std::size_t const bytes : {48UL, 1500UL, 20'000UL, 300'000UL})
+            test::held_blocks(pool, bytes).take(500'000 / bytes);
     });
 }
 
@@ -626,13 +593,7 @@ TEST(failure, of_upstream_is_survived_by_free_blocks_in_a_sleeping_thread) {
     test::failing_upstream upstream(books);
     pooled::pool pool{{.chunk_bytes = 1, .upstream = &upstream}};
     test::sleeper other;
-    other.run([&] {
-        std::vector<void*> all;
-        for (int i = 0; i < 40; ++i)
-            all.push_back(pool.allocate(1500));
-        for (void* p : all)
-            pool.deallocate(p, 1500);
-    });
+    other.run([&] { test::held_blocks(pool, 1500).take(40); });
     upstream.fail_always(true);
     EXPECT_NO_THROW(pool.deallocate(pool.allocate(1500), 1500));
 }
@@ -647,42 +608,6 @@ protected:
     test::life_log log;
 };
 TYPED_TEST_SUITE(destroyed, test::pool_kinds, test::pool_kind_names);
-
-TYPED_TEST(destroyed, pool_keeps_the_memory_of_a_shared_ptr) {
-    auto p = this->pool->template make_shared<test::counted<>>(this->log);
-    std::weak_ptr<test::counted<>> const weak = p;
-    this->pool.reset();
-    EXPECT_EQ(this->log.alive(), 1);
-    EXPECT_TRUE(this->upstream.contains(p.get()));
-    auto copy = p;
-    p.reset();
-    EXPECT_EQ(weak.lock(), copy);
-    copy.reset();
-    EXPECT_EQ(this->log.alive(), 0);
-    EXPECT_GT(this->upstream.bytes(), 0U) << "a weak_ptr counts as out";
-}
-
-TYPED_TEST(destroyed, pool_goes_with_the_last_unique_ptr) {
-    auto one = this->pool->template make_unique<test::counted<>>(this->log);
-    test::life_log::scope const scope(this->log);
-    auto many = this->pool->template make_unique<test::counted<>[]>(100);
-    this->pool.reset();
-    one.reset();
-    EXPECT_GT(this->upstream.bytes(), 0U);
-    many.reset();
-    EXPECT_EQ(this->log.alive(), 0);
-    EXPECT_EQ(this->upstream.bytes(), 0U);
-}
-
-TYPED_TEST(destroyed, pool_goes_with_the_last_large_block) {
-    auto large = this->pool->template make_shared<test::counted<100'000>>(this->log);
-    auto small = this->pool->template make_shared<test::counted<>>(this->log);
-    this->pool.reset();
-    small.reset();
-    EXPECT_GT(this->upstream.bytes(), 0U);
-    large.reset();
-    EXPECT_EQ(this->upstream.bytes(), 0U);
-}
 
 TYPED_TEST(destroyed, pool_is_outlived_by_pmr_containers) {
     {
@@ -819,24 +744,6 @@ TEST(destroyed_pool, takes_blocks_home_from_any_thread_awake_asleep_or_ended) {
     std::thread([&] { objects.resize(50); }).join();
     EXPECT_GT(upstream.bytes(), 0U);
     objects.clear();
-    EXPECT_EQ(upstream.bytes(), 0U);
-}
-
-TEST(destroyed_pool, takes_a_block_home_from_a_thread_local_destructor) {
-    struct keeper {
-        std::shared_ptr<int> p;
-    };
-    test::counting_upstream upstream;
-    {
-        pooled::pool pool{{.upstream = &upstream}};
-        std::thread([&] {
-            static thread_local keeper late;  // its destructor runs after the thread's last statement
-            late.p = pool.make_shared<int>(1);
-            auto const early = pool.make_shared<int>(2);
-        }).join();
-        EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_EQ(pool.stats().cached, 0U);
-    }
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 

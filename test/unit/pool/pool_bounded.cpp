@@ -4,6 +4,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
 #include "support/internals.hpp"
@@ -25,19 +26,9 @@ constexpr std::size_t k_mib = std::size_t{1} << 20;
 
 // All the blocks of a size that there are.
 template <class Pool>
-std::vector<void*> take_all(Pool& pool, std::size_t bytes) {
-    std::vector<void*> blocks;
-    while (void* const p = pool.try_allocate(bytes, 8))
-        blocks.push_back(p);
-    return blocks;
-}
-
-template <class Pool>
-void give_back(Pool& pool, std::vector<void*>& blocks, std::size_t bytes) {
-    for (void* const p : blocks)
-        pool.deallocate(p, bytes, 8);
-    blocks.clear();
-}
+struct all_of : test::held_blocks<Pool> {
+    all_of(Pool& pool, std::size_t bytes) : test::held_blocks<Pool>(pool, bytes, 8) { this->take_all(); }
+};
 
 template <class Pool>
 class bounded : public testing::Test {
@@ -52,11 +43,10 @@ TYPED_TEST(bounded, pool_never_takes_more_than_its_bound) {
         for (std::size_t const bytes : {16UL, 48UL, 1500UL, 20'000UL, 32'768UL, 50'000UL}) {
             test::counting_upstream books;
             TypeParam pool{{.max_bytes = max, .upstream = &books}};
-            auto blocks = take_all(pool, bytes);
+            all_of blocks(pool, bytes);
             EXPECT_LE(books.most_bytes(), max) << bytes;
             EXPECT_LE(blocks.size() * bytes, max);
             EXPECT_TRUE(test::is_valid(pool));
-            give_back(pool, blocks, bytes);
         }
 }
 
@@ -64,27 +54,23 @@ TYPED_TEST(bounded, pool_makes_use_of_nearly_all_of_its_bound) {
     for (std::size_t const max : {64 * k_kib, k_mib, 8 * k_mib})
         for (std::size_t const bytes : {16UL, 48UL, 1500UL}) {
             TypeParam pool{{.max_bytes = max}};
-            auto blocks = take_all(pool, bytes);
-            EXPECT_GE(blocks.size() * bytes, max / 100 * 85) << bytes << " of " << max;
-            give_back(pool, blocks, bytes);
+            EXPECT_GE(all_of(pool, bytes).size() * bytes, max / 100 * 85) << bytes << " of " << max;
         }
 }
 
 TYPED_TEST(bounded, pool_gives_as_much_the_second_time) {
     TypeParam pool{{.max_bytes = k_mib}};
-    auto blocks = take_all(pool, 48);
+    all_of blocks(pool, 48);
     std::size_t const count = blocks.size();
     for (int i = 0; i < 3; ++i) {
-        give_back(pool, blocks, 48);
-        blocks = take_all(pool, 48);
-        EXPECT_EQ(blocks.size(), count);
+        blocks.give_back();
+        EXPECT_EQ(blocks.take_all(), count);
     }
-    give_back(pool, blocks, 48);
 }
 
 TYPED_TEST(bounded, pool_says_what_was_asked_of_whom_when_exhausted) {
     TypeParam pool{{.name = "packets", .max_bytes = 64 * k_kib}};
-    auto blocks = take_all(pool, 48);
+    all_of blocks(pool, 48);
     try {
         static_cast<void>(pool.allocate(48));
         FAIL() << "nothing was thrown";
@@ -94,28 +80,25 @@ TYPED_TEST(bounded, pool_says_what_was_asked_of_whom_when_exhausted) {
             EXPECT_NE(what.find(part), std::string::npos) << part << " is missing in: " << what;
     }
     EXPECT_TRUE(test::is_valid(pool));
-    give_back(pool, blocks, 48);
 }
 
 TYPED_TEST(bounded, pool_serves_again_as_soon_as_one_block_came_back) {
     TypeParam pool{{.max_bytes = 64 * k_kib}};
-    auto blocks = take_all(pool, 48);
+    all_of blocks(pool, 48);
     for (int i = 0; i < 100; ++i) {
         pool.deallocate(blocks.back(), 48, 8);
         blocks.back() = pool.try_allocate(48, 8);
         ASSERT_NE(blocks.back(), nullptr);
         ASSERT_EQ(pool.try_allocate(48, 8), nullptr);
     }
-    give_back(pool, blocks, 48);
 }
 
 TYPED_TEST(bounded, pool_moves_memory_from_one_size_to_another) {
     TypeParam pool{{.max_bytes = k_mib, .upstream = &this->upstream}};
     for (std::size_t const bytes : {16UL, 1500UL, 48UL, 20'000UL, 128UL, 32'768UL, 300'000UL, 24UL}) {
-        auto blocks = take_all(pool, bytes);
+        all_of blocks(pool, bytes);
         EXPECT_GE(blocks.size() * bytes, k_mib / 2) << bytes;
         EXPECT_TRUE(test::is_valid(pool));
-        give_back(pool, blocks, bytes);
     }
     EXPECT_LE(this->upstream.most_bytes(), k_mib);
 }
@@ -139,38 +122,32 @@ TYPED_TEST(bounded, pool_takes_back_the_large_blocks_that_it_keeps) {
     pool.deallocate(pool.allocate(900 * k_kib), 900 * k_kib);
     void* const other = pool.try_allocate(300 * k_kib);
     EXPECT_NE(other, nullptr) << "a kept block of 900 KiB is too large to serve it";
-    auto blocks = take_all(pool, 48);
-    EXPECT_GE(blocks.size() * 48, 600 * k_kib);
-    give_back(pool, blocks, 48);
+    EXPECT_GE(all_of(pool, 48).size() * 48, 600 * k_kib);
     pool.deallocate(other, 300 * k_kib);
     EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST(bounded_pool, finds_blocks_that_a_sleeping_thread_has_cached) {
     pooled::pool unused{{.max_bytes = k_mib}};
-    auto of_unused = take_all(unused, 48);
+    all_of of_unused(unused, 48);
     pooled::pool pool{{.max_bytes = k_mib}};
     test::sleeper other;
     other.run([&] {
-        std::vector<void*> blocks;
-        while (blocks.size() < of_unused.size())  // the pool is full, and has not refused any
-            blocks.push_back(pool.allocate(48, 8));
-        give_back(pool, blocks, 48);
+        test::held_blocks(pool, 48, 8).take(of_unused.size());  // the pool is full, and has not refused any
     });
     std::size_t const there = pool.stats().cached;
     EXPECT_GT(there, 0U) << "the other thread has cached nothing: the test shows nothing";
-    auto mine = take_all(pool, 48);
+    all_of mine(pool, 48);
     EXPECT_EQ(mine.size(), of_unused.size());
-    give_back(unused, of_unused, 48);
     EXPECT_EQ(pool.stats().cached, 0U);
     EXPECT_TRUE(test::is_valid(pool));
-    give_back(pool, mine, 48);
+    mine.give_back();
     other.run([&] { EXPECT_NE(pool.try_allocate(48, 8), nullptr); });
 }
 
 TEST(bounded_pool, finds_one_block_that_a_sleeping_thread_has_freed) {
     pooled::pool pool{{.max_bytes = 64 * k_kib}};
-    auto mine = take_all(pool, 48);
+    all_of mine(pool, 48);
     test::sleeper other;
     for (int i = 0; i < 20; ++i) {
         other.run([&] {
@@ -181,26 +158,17 @@ TEST(bounded_pool, finds_one_block_that_a_sleeping_thread_has_freed) {
         ASSERT_NE(found, nullptr);
         mine.push_back(found);
     }
-    give_back(pool, mine, 48);
 }
 
 TEST(bounded_pool, finds_memory_of_another_size_that_a_sleeping_thread_has_cached) {
     pooled::pool pool{{.max_bytes = 256 * k_kib}};
     test::sleeper other;
-    other.run([&] {
-        auto blocks = take_all(pool, 48);
-        give_back(pool, blocks, 48);
-    });
+    other.run([&] { all_of(pool, 48); });
     void* const large = pool.try_allocate(200 * k_kib);
     EXPECT_NE(large, nullptr);
     pool.deallocate(large, 200 * k_kib);
-    other.run([&] {
-        auto blocks = take_all(pool, 48);
-        give_back(pool, blocks, 48);
-    });
-    auto mine = take_all(pool, 1500);
-    EXPECT_GE(mine.size(), 100U);
-    give_back(pool, mine, 1500);
+    other.run([&] { all_of(pool, 48); });
+    EXPECT_GE(all_of(pool, 1500).size(), 100U);
 }
 
 TEST(bounded_pool, finds_the_fresh_blocks_that_a_sleeping_thread_has_not_used_yet) {
@@ -208,23 +176,15 @@ TEST(bounded_pool, finds_the_fresh_blocks_that_a_sleeping_thread_has_not_used_ye
     test::sleeper other;
     void* theirs = nullptr;
     other.run([&] { theirs = pool.allocate(48, 8); });
-    auto mine = take_all(pool, 48);
-    EXPECT_EQ(mine.size() + 1, 16 * k_kib / 48);
-    give_back(pool, mine, 48);
+    EXPECT_EQ(all_of(pool, 48).size() + 1, 16 * k_kib / 48);
     pool.deallocate(theirs, 48, 8);
 }
 
 TEST(bounded_pool, has_everything_back_from_threads_that_ended) {
     pooled::pool pool{{.max_bytes = 256 * k_kib}};
-    auto blocks = take_all(pool, 48);
-    std::size_t const count = blocks.size();
-    give_back(pool, blocks, 48);
+    std::size_t const count = all_of(pool, 48).size();
     for (int i = 0; i < 20; ++i)
-        std::thread([&] {
-            auto theirs = take_all(pool, 48);
-            EXPECT_EQ(theirs.size(), count);
-            give_back(pool, theirs, 48);
-        }).join();
+        std::thread([&] { EXPECT_EQ(all_of(pool, 48).size(), count); }).join();
     EXPECT_EQ(pool.stats().threads, 1U);
     EXPECT_EQ(pool.stats().in_use, 0U);
     EXPECT_TRUE(test::is_valid(pool));
@@ -234,12 +194,7 @@ TEST(pool, gives_a_sleeping_threads_cache_back_when_trimmed) {
     test::counting_upstream upstream;
     pooled::pool pool{{.upstream = &upstream}};
     test::sleeper other;
-    other.run([&] {
-        std::vector<void*> blocks;
-        for (int i = 0; i < 1000; ++i)
-            blocks.push_back(pool.allocate(48, 8));
-        give_back(pool, blocks, 48);
-    });
+    other.run([&] { test::held_blocks(pool, 48, 8).take(1000); });
     EXPECT_GT(pool.trim(), 0U);
     EXPECT_EQ(upstream.bytes(), 0U);
     other.run([&] { pool.deallocate(pool.allocate(48, 8), 48, 8); });
@@ -251,7 +206,7 @@ struct hooked {
     int calls = 0;
     std::size_t bytes = 0;
     pooled::pool* pool = nullptr;
-    std::vector<void*> spare;
+    std::vector<void*> spare{};
     bool allocates = false;
     bool got_one = false;
 
@@ -272,24 +227,13 @@ struct hooked {
 };
 
 struct exhausted_pool : testing::Test {
-    hooked h;
+    exhausted_pool() { h.calls = 0; }
+    hooked h{.pool = &pool};
     pooled::pool pool{{.name = "small", .max_bytes = 65536, .on_exhausted = h.hook()}};
-    exhausted_pool() { h.pool = &pool; }
-    std::vector<void*> fill() {
-        std::vector<void*> all;
-        while (void* const p = pool.try_allocate(1000))
-            all.push_back(p);
-        h.calls = 0;
-        return all;
-    }
-    void give_back(std::vector<void*> const& all) {
-        for (void* const p : all)
-            pool.deallocate(p, 1000);
-    }
+    all_of<pooled::pool> all{pool, 1000};
 };
 
 TEST_F(exhausted_pool, calls_its_hook_once_before_it_says_so) {
-    std::vector<void*> const all = fill();
     EXPECT_EQ(pool.try_allocate(1000), nullptr);
     EXPECT_EQ(h.calls, 1);
     EXPECT_GE(h.bytes, 1000U);
@@ -298,27 +242,22 @@ TEST_F(exhausted_pool, calls_its_hook_once_before_it_says_so) {
     EXPECT_EQ(pool.try_allocate(40'000), nullptr);
     EXPECT_EQ(h.calls, 3);
     EXPECT_GE(h.bytes, 40'000U);
-    give_back(all);
 }
 
 TEST_F(exhausted_pool, serves_a_request_with_what_its_hook_freed) {
-    std::vector<void*> all = fill();
     h.spare = {all.back()};
     all.pop_back();
     void* const p = pool.allocate(1000);
     EXPECT_NE(p, nullptr);
     EXPECT_EQ(h.calls, 1);
     all.push_back(p);
-    give_back(all);
 }
 
 TEST_F(exhausted_pool, does_not_call_its_hook_for_what_the_hook_allocates) {
-    std::vector<void*> const all = fill();
     h.allocates = true;
     EXPECT_EQ(pool.try_allocate(1000), nullptr);
     EXPECT_EQ(h.calls, 1);
     EXPECT_FALSE(h.got_one);
-    give_back(all);
 }
 
 TEST(exhaustion_hook, is_called_when_upstream_throws_and_the_request_is_tried_again) {
@@ -363,14 +302,11 @@ TEST(exhaustion_hook, runs_outside_the_locks_of_the_library) {
                                             },
                                         .context = &other}}};
     other.pool = &pool;
-    std::vector<void*> all;
-    while (void* const p = pool.try_allocate(1000))
-        all.push_back(p);
+    test::held_blocks all(pool, 1000);
+    all.take_all();
     other.block = all.back();
     all.back() = pool.try_allocate(1000);
     EXPECT_NE(all.back(), nullptr);
-    for (void* const p : all)
-        pool.deallocate(p, 1000);
 }
 
 }  // namespace

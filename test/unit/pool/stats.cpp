@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The statistics of a pool: exact while no other thread uses it.
 
+#include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/pooled.hpp"
 
 #include "support/blocks.hpp"
@@ -18,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -36,20 +38,9 @@ constexpr class_geometry k_shape = k_geometry[k_class];
 constexpr std::size_t k_slab_blocks = pooled::detail::k_slab_bytes / k_shape.block_bytes;
 
 template <class Pool>
-std::vector<void*> take(Pool& pool, std::size_t count) {
-    std::vector<void*> blocks;
-    for (std::size_t i = 0; i < count; ++i)
-        blocks.push_back(pool.allocate(k_bytes, 8));
-    return blocks;
-}
-
-template <class Pool>
-void give_back(Pool& pool, std::vector<void*>& blocks, std::size_t count) {
-    for (; count != 0; --count) {
-        pool.deallocate(blocks.back(), k_bytes, 8);
-        blocks.pop_back();
-    }
-}
+struct held : test::held_blocks<Pool> {
+    held(Pool& pool, std::size_t count) : test::held_blocks<Pool>(pool, k_bytes, 8) { this->take(count); }
+};
 
 template <class Pool>
 class stats_of : public testing::Test {};
@@ -69,15 +60,15 @@ TYPED_TEST(stats_of, new_pool_are_zero) {
 
 TYPED_TEST(stats_of, blocks_in_use_are_exact_at_every_step) {
     TypeParam pool;
-    std::vector<void*> blocks;
+    held blocks(pool, 0);
     for (std::size_t i = 1; i <= 3000; ++i) {
-        blocks.push_back(pool.allocate(k_bytes, 8));
+        blocks.take(1);
         if (i % 97 == 0) {
             ASSERT_EQ(pool.stats().in_use, i);
         }
     }
     for (std::size_t i = 3000; i-- != 0;) {
-        give_back(pool, blocks, 1);
+        blocks.give_back(1);
         if (i % 97 == 0) {
             ASSERT_EQ(pool.stats().in_use, i);
         }
@@ -86,9 +77,9 @@ TYPED_TEST(stats_of, blocks_in_use_are_exact_at_every_step) {
 
 TYPED_TEST(stats_of, a_class_account_for_every_block_of_its_slabs) {
     TypeParam pool;
-    auto blocks = take(pool, 5000);
+    held blocks(pool, 5000);
     for (std::size_t const drop : {0UL, 1UL, 700UL, 1300UL, 2999UL}) {
-        give_back(pool, blocks, drop);
+        blocks.give_back(drop);
         auto const c = pool.stats().classes[k_class];
         EXPECT_EQ(c.block_bytes, k_shape.block_bytes);
         EXPECT_EQ(c.in_use, blocks.size());
@@ -122,31 +113,38 @@ TYPED_TEST(stats_of, the_sum_are_the_sum_of_the_classes) {
 
 TYPED_TEST(stats_of, high_water_is_the_most_that_was_in_use_at_once) {
     TypeParam pool;
-    auto blocks = take(pool, 1000);
+    held blocks(pool, 1000);
     EXPECT_EQ(pool.stats().high_water, 1000U);
-    give_back(pool, blocks, 1000);
-    blocks = take(pool, 400);
+    blocks.give_back();
+    blocks.take(400);
     EXPECT_EQ(pool.stats().high_water, 1000U);
-    give_back(pool, blocks, 400);
+    blocks.give_back();
     pool.trim();
     EXPECT_EQ(pool.stats().high_water, 1000U) << "a trim does not change the past";
-    blocks = take(pool, 400);
-    auto more = take(pool, 601);
+    blocks.take(400);
+    held const more(pool, 601);
     EXPECT_EQ(pool.stats().high_water, 1001U);
-    give_back(pool, blocks, 400);
-    give_back(pool, more, 601);
+}
+
+TYPED_TEST(stats_of, high_water_covers_large_allocations) {
+    TypeParam pool;
+    test::held_blocks(pool, 100'000).take(3);
+    void* const other = pool.allocate(100'000);
+    EXPECT_EQ(pool.stats().in_use, 1U);
+    EXPECT_EQ(pool.stats().high_water, 3U);
+    pool.deallocate(other, 100'000);
 }
 
 TYPED_TEST(stats_of, upstream_are_what_upstream_itself_counts) {
     test::counting_upstream upstream;
     TypeParam pool{{.max_bytes = 64 << 20, .upstream = &upstream}};
-    auto blocks = take(pool, 200'000);
+    held blocks(pool, 200'000);
     void* const large = pool.allocate(5'000'000);
     EXPECT_EQ(pool.stats().upstream_bytes, upstream.bytes());
     EXPECT_EQ(pool.stats().upstream_calls, upstream.allocations());
     EXPECT_EQ(pool.stats().max_bytes, std::size_t{64} << 20);
     pool.deallocate(large, 5'000'000);
-    give_back(pool, blocks, 200'000);
+    blocks.give_back();
     pool.trim();
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
     EXPECT_EQ(pool.stats().upstream_calls, upstream.allocations());
@@ -181,13 +179,13 @@ TYPED_TEST(stats_of, large_blocks_that_are_kept_count_with_all_that_upstream_gav
 TYPED_TEST(stats_of, refills_and_flushes_are_exchanges_with_the_central_free_list) {
     TypeParam pool;
     std::size_t const half = k_shape.cache_blocks / 2;
-    auto blocks = take(pool, k_slab_blocks);
+    held blocks(pool, k_slab_blocks);
     pooled::pool_stats s = pool.stats();
     EXPECT_GE(s.refills, k_slab_blocks / half) << "each brings half an array at most";
     EXPECT_LE(s.refills, k_slab_blocks / half + 3) << "the array grows in three steps";
     EXPECT_EQ(s.flushes, 0U);
     EXPECT_EQ(s.classes[k_class].refills, s.refills);
-    give_back(pool, blocks, k_slab_blocks);
+    blocks.give_back();
     s = pool.stats();
     EXPECT_EQ(s.free + s.cached,
               s.classes[k_class].slab_bytes / pooled::detail::k_slab_bytes * k_slab_blocks);
@@ -198,24 +196,20 @@ TYPED_TEST(stats_of, refills_and_flushes_are_exchanges_with_the_central_free_lis
 
 TYPED_TEST(stats_of, one_thread_know_no_remote_frees) {
     TypeParam pool;
-    for (int i = 0; i < 5; ++i) {
-        auto blocks = take(pool, 3000);
-        give_back(pool, blocks, 3000);
-    }
+    for (int i = 0; i < 5; ++i)
+        held(pool, 3000);
     pool.trim();
-    auto blocks = take(pool, 3000);
-    give_back(pool, blocks, 3000);
+    held(pool, 3000);
     EXPECT_EQ(pool.stats().remote_frees, 0U);
 }
 
 TYPED_TEST(stats_of, any_pool_print_as_a_table) {
     TypeParam pool{{.name = "packets"}};
-    auto blocks = take(pool, 3);
+    held const blocks(pool, 3);
     std::ostringstream out;
     out << pool.stats();
     EXPECT_NE(out.str().find("pool 'packets': 3 blocks in use"), std::string::npos) << out.str();
     EXPECT_NE(out.str().find("\n  48 B: 3 in use"), std::string::npos) << out.str();
-    give_back(pool, blocks, 3);
 }
 
 TYPED_TEST(stats_of, long_name_is_cut_not_lost) {
@@ -225,44 +219,44 @@ TYPED_TEST(stats_of, long_name_is_cut_not_lost) {
 
 TEST(pool_stats, count_every_free_on_another_thread) {
     pooled::pool pool;
-    auto blocks = take(pool, 3000);
+    held blocks(pool, 3000);
     test::sleeper other;
-    other.run([&] { give_back(pool, blocks, 1); });
+    other.run([&] { blocks.give_back(1); });
     EXPECT_EQ(pool.stats().remote_frees, 1U);
-    other.run([&] { give_back(pool, blocks, 1999); });
+    other.run([&] { blocks.give_back(1999); });
     EXPECT_EQ(pool.stats().remote_frees, 2000U);
     EXPECT_EQ(pool.stats().in_use, 1000U);
     other.end();
     EXPECT_EQ(pool.stats().remote_frees, 2000U) << "and keep them when the thread ends";
     pool.trim();
     EXPECT_EQ(pool.stats().remote_frees, 2000U);
-    give_back(pool, blocks, 1000);
+    blocks.give_back();
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
 TEST(pool_stats, count_the_threads_that_have_a_cache) {
     pooled::pool pool;
     EXPECT_EQ(pool.stats().threads, 0U);
-    auto blocks = take(pool, 1);
+    held const blocks(pool, 1);
     EXPECT_EQ(pool.stats().threads, 1U);
     test::sleeper other;
     other.run([&] { pool.deallocate(pool.allocate(k_bytes, 8), k_bytes, 8); });
     EXPECT_EQ(pool.stats().threads, 2U);
     other.end();
     EXPECT_EQ(pool.stats().threads, 1U);
-    give_back(pool, blocks, 1);
 }
 
 TEST(pool_stats, are_exact_after_many_threads_came_and_went) {
     pooled::pool pool;
-    std::vector<std::vector<void*>> kept(8);
+    std::list<held<pooled::pool>> kept;
+    while (kept.size() != 8)
+        kept.emplace_back(pool, 0);
     for (int round = 0; round < 5; ++round) {
         std::vector<std::thread> threads;
         for (auto& mine : kept)
             threads.emplace_back([&] {
-                auto blocks = take(pool, 500);
-                give_back(pool, blocks, 400);
-                mine.insert(mine.end(), blocks.begin(), blocks.end());
+                mine.take(500);
+                mine.give_back(400);
             });
         for (std::thread& t : threads)
             t.join();
@@ -270,43 +264,19 @@ TEST(pool_stats, are_exact_after_many_threads_came_and_went) {
         EXPECT_EQ(pool.stats().cached, 0U);
     }
     EXPECT_TRUE(test::is_valid(pool));
-    for (auto& mine : kept)
-        give_back(pool, mine, mine.size());
+    kept.clear();
     EXPECT_EQ(pool.stats().in_use, 0U);
     EXPECT_GT(pool.trim(), 0U);
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
 }
 
-TYPED_TEST(stats_of, high_water_covers_large_allocations) {
-    constexpr std::size_t k_large_bytes = 100'000;
-    TypeParam pool;
-    std::vector<void*> blocks;
-    for (int i = 0; i < 3; ++i)
-        blocks.push_back(pool.allocate(k_large_bytes));
-    for (void* const p : blocks)
-        pool.deallocate(p, k_large_bytes);
-    void* const other = pool.allocate(k_large_bytes);
-    EXPECT_EQ(pool.stats().in_use, 1U);
-    EXPECT_EQ(pool.stats().high_water, 3U);
-    pool.deallocate(other, k_large_bytes);
-}
-
 TEST(pool_stats, count_no_remote_free_when_a_thread_frees_what_it_found_in_anothers_cache) {
     pooled::pool pool{{.max_bytes = 64 << 10}};
-    auto const take_rest = [&] {
-        std::vector<void*> blocks;
-        while (void* const p = pool.try_allocate(k_bytes, 8))
-            blocks.push_back(p);
-        return blocks;
-    };
+    auto const take_rest = [&] { test::held_blocks(pool, k_bytes, 8).take_all(); };
     test::sleeper other;
     for (int i = 0; i < 10; ++i) {
-        other.run([&] {
-            auto blocks = take_rest();
-            give_back(pool, blocks, blocks.size());
-        });
-        auto blocks = take_rest();
-        give_back(pool, blocks, blocks.size());
+        other.run(take_rest);
+        take_rest();
     }
     EXPECT_EQ(pool.stats().remote_frees, 0U);
 }
@@ -314,7 +284,7 @@ TEST(pool_stats, count_no_remote_free_when_a_thread_frees_what_it_found_in_anoth
 #if __has_include(<nlohmann/json.hpp>)
 TYPED_TEST(stats_of, any_pool_are_valid_json_with_every_field) {
     TypeParam pool{{.name = "a \"quoted\" \\ name\n\t\x01 of mine", .max_bytes = 1 << 20}};
-    auto blocks = take(pool, 100);
+    held const blocks(pool, 100);
     pooled::pool_stats const s = pool.stats();
     auto const json = nlohmann::json::parse(s.to_json());
     EXPECT_EQ(json.at("name").get<std::string>(), "a \"quoted\" \\ name\n\t\x01 of mine");
@@ -337,7 +307,6 @@ TYPED_TEST(stats_of, any_pool_are_valid_json_with_every_field) {
     EXPECT_EQ(json["classes"][0].at("block_bytes"), k_shape.block_bytes);
     EXPECT_EQ(json["classes"][0].at("in_use"), 100U);
     EXPECT_EQ(json["classes"][0].at("slab_bytes"), s.classes[k_class].slab_bytes);
-    give_back(pool, blocks, 100);
 }
 
 TYPED_TEST(stats_of, name_of_any_bytes_are_valid_json) {
@@ -369,5 +338,22 @@ TYPED_TEST(stats_of, name_that_is_cut_within_a_character_is_still_valid_json) {
     EXPECT_NO_THROW(EXPECT_FALSE(nlohmann::json::parse(pool.stats().to_json()).empty()));
 }
 #endif
+
+// The live report; in the tracked build: behaviour/live_report.cpp.
+
+TEST(live_report, counts_the_blocks_in_use_and_says_how_to_get_more) {
+    if (POOLED_TRACKED != 0 || POOLED_CHECKED != 0) GTEST_SKIP() << "other texts, or other sizes";
+    pooled::pool pool{{.name = "packets"}};
+    void* const small = pool.allocate(48);
+    void* const large = pool.allocate(100'000);
+    std::ostringstream out;
+    pool.live_report(out);
+    pool.deallocate(small, 48);
+    pool.deallocate(large, 100'000);
+    EXPECT_NE(out.str().find("pool 'packets': 2 blocks in use"), std::string::npos) << out.str();
+    EXPECT_NE(out.str().find("-DPOOLED_TRACKED=1"), std::string::npos);
+    EXPECT_NE(out.str().find("1 of 48 bytes"), std::string::npos);
+    EXPECT_NE(out.str().find("1 large"), std::string::npos);
+}
 
 }  // namespace

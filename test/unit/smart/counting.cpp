@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// An overflow of the count word is reported instead of wrapping around. What the steps do otherwise: rc_ptr.cpp, rc_ptr_weak.cpp.
+// An overflow of the count word is reported instead of wrapping around. What the steps do otherwise: rc_ptr.cpp.
 
 #include "pooled/detail/counted_object.hpp"
 

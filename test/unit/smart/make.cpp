@@ -21,6 +21,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -343,6 +344,31 @@ TYPED_TEST(made, comes_from_the_default_pool_by_the_same_forms) {
     EXPECT_TRUE(TypeParam::template make_for_overwrite_by_default<std::string>()->empty());
     EXPECT_TRUE(TypeParam::template make_for_overwrite_by_default<char[]>(100));
     EXPECT_TRUE(pooled::default_pool().owns(a.get()));
+}
+
+TYPED_TEST(made, outlives_its_pool_whose_memory_goes_with_the_last_object_and_observer) {
+    test::counting_upstream upstream;
+    test::life_log::scope const scope(this->log);
+    std::optional<typename TypeParam::pool> short_lived(std::in_place,
+                                                        pooled::pool_options{.upstream = &upstream});
+    auto one = TypeParam::template make<test::counted<>>(*short_lived);
+    auto many = TypeParam::template make<test::counted<>[]>(*short_lived, 100);
+    auto large = TypeParam::template make<test::counted<100'000>>(*short_lived);
+    short_lived.reset();
+    EXPECT_EQ(this->log.alive(), 102);
+    EXPECT_TRUE(upstream.contains(one.get()));
+    one.reset();
+    many.reset();
+    EXPECT_GT(upstream.bytes(), 0U);
+    if constexpr (requires { typename decltype(large)::weak_type; }) {
+        typename decltype(large)::weak_type const observer = large;
+        large.reset();
+        EXPECT_EQ(observer.lock(), nullptr);
+        EXPECT_GT(upstream.bytes(), 0U) << "one is observed";
+    }
+    large.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_EQ(upstream.bytes(), 0U);
 }
 
 TYPED_TEST(made, is_dropped_on_any_thread) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// pool_options{.teardown = teardown::incremental}: when deferred objects are destroyed, and that none is lost.
+// pool_options{.teardown = teardown::incremental}: when deferred objects are destroyed, and that none is lost; and
+// pool.take_pending().
 
 #include "pooled/pooled.hpp"
 
+#include "support/blocks.hpp"
 #include "support/internals.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
@@ -14,11 +16,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <latch>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -387,13 +391,7 @@ TEST_F(incremental_pool, making_room_does_not_nest) {
 TEST_F(incremental_pool, a_destructor_finds_the_pool_exhausted_in_a_thread_that_ends) {
     struct allocates : test::counted<> {
         allocates(test::life_log& log, pooled::pool& p) : counted(log), pool(p) {}
-        ~allocates() override {
-            std::vector<void*> all;
-            while (void* const p = pool.try_allocate(4096))
-                all.push_back(p);
-            for (void* const p : all)
-                pool.deallocate(p, 4096);
-        }
+        ~allocates() override { test::held_blocks(pool, 4096).take_all(); }
         pooled::pool& pool;
     };
     struct drains_late {
@@ -413,6 +411,100 @@ TEST_F(incremental_pool, a_destructor_finds_the_pool_exhausted_in_a_thread_that_
         static_cast<void>(pool.make_shared<test::counted<>>(m_log));
     }).join();
     EXPECT_EQ(alive(), 0U);
+}
+
+// take_pending(): what is deferred, as an object.
+
+template <class Pool>
+class taken_pending : public any_incremental_pool<Pool> {};
+TYPED_TEST_SUITE(taken_pending, test::pool_kinds, test::pool_kind_names);
+
+static_assert(std::is_nothrow_move_constructible_v<pooled::pending> &&
+              std::is_nothrow_move_assignable_v<pooled::pending> &&
+              !std::is_copy_constructible_v<pooled::pending> && !std::is_copy_assignable_v<pooled::pending>);
+
+TYPED_TEST(taken_pending, is_empty_when_nothing_waits) {
+    TypeParam incremental(k_incremental);
+    TypeParam immediate;
+    EXPECT_TRUE(pooled::pending().empty());
+    EXPECT_TRUE(incremental.take_pending().empty());
+    EXPECT_TRUE(immediate.take_pending().empty());
+    EXPECT_EQ(pooled::pending().drain(), 0U);
+}
+
+TYPED_TEST(taken_pending, is_no_more_the_pools) {
+    TypeParam pool(k_incremental);
+    this->list(pool, 100).reset();
+    pooled::pending work = pool.take_pending();
+    EXPECT_FALSE(work.empty());
+    EXPECT_EQ(pool.drain(), 0U);
+    EXPECT_TRUE(pool.take_pending().empty());
+    for (int i = 0; i < 100; ++i)
+        pool.deallocate(pool.allocate(24), 24);
+    EXPECT_EQ(this->alive(), 100U);
+    EXPECT_EQ(work.drain(30), 30U);
+    EXPECT_EQ(this->alive(), 70U);
+    EXPECT_FALSE(work.empty());
+    EXPECT_EQ(work.drain(), 70U);
+    EXPECT_TRUE(work.empty());
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(taken_pending, destroys_the_rest_when_it_goes) {
+    TypeParam pool(k_incremental);
+    this->list(pool, 100).reset();
+    {
+        pooled::pending const work = pool.take_pending();
+        EXPECT_EQ(this->alive(), 100U);
+    }
+    EXPECT_EQ(this->alive(), 0U);
+}
+
+TYPED_TEST(taken_pending, moves) {
+    TypeParam pool(k_incremental);
+    this->list(pool, 10).reset();
+    pooled::pending first = pool.take_pending();
+    pooled::pending second = std::move(first);
+    EXPECT_TRUE(first.empty());  // NOLINT: what a moved-from one is, is promised
+    this->list(pool, 5).reset();
+    first = pool.take_pending();
+    EXPECT_EQ(this->alive(), 15U);
+    first = std::move(second);
+    EXPECT_EQ(this->alive(), 10U);  // what it held is destroyed
+    std::ranges::swap(first, second);
+    EXPECT_TRUE(first.empty());
+    EXPECT_EQ(second.drain(), 10U);
+}
+
+TYPED_TEST(taken_pending, outlives_its_pool) {
+    auto pool = std::make_unique<TypeParam>(k_incremental);
+    this->list(*pool, 100).reset();
+    pooled::pending work = pool->take_pending();
+    pool.reset();
+    EXPECT_EQ(this->alive(), 100U);
+    EXPECT_EQ(work.drain(), 100U);
+}
+
+using pending_of_a_pool = taken_pending<pooled::pool>;
+
+TEST_F(pending_of_a_pool, holds_what_every_thread_dropped_and_is_drained_on_another) {
+    pooled::pool pool(k_incremental);
+    std::latch dropped(1);
+    std::latch taken(1);
+    std::thread thread([&] {
+        list(pool, 100).reset();
+        dropped.count_down();
+        taken.wait();
+    });
+    list(pool, 50).reset();
+    dropped.wait();
+    pooled::pending work = pool.take_pending();
+    taken.count_down();
+    thread.join();
+    EXPECT_EQ(alive(), 150U);
+    std::thread([&] { EXPECT_EQ(work.drain(), 150U); }).join();
+    EXPECT_EQ(alive(), 0U);
+    EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
 }  // namespace
