@@ -1,54 +1,69 @@
 // SPDX-License-Identifier: BSL-1.0
-// A fork while another thread uses a pool for the first time: pthread_atfork is replaced here by one during which the
-// process forks.
+// A fork while another thread uses a pool for the first time, and a system without memory for fork handlers: pthread_atfork is
+// replaced here. Each test is a process of its own, in which nothing has used a pool before.
 
 #include "pooled/pooled.hpp"
 
+#include "support/in_child.hpp"
+
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <cerrno>
 #include <memory>
+#include <new>
 #include <thread>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
-[[maybe_unused]] std::atomic<int> g_calls{0};
-
-// Whether a child that another thread forks now can create objects.
-[[maybe_unused]] int status_of_child() {
-    int status = -1;
-    std::thread([&status] {
-        pid_t const child = ::fork();
-        if (child == 0) {
-            ::alarm(20);  // ends a child that waits forever
-            ::_exit(*pooled::make_shared<int>(7) == 7 ? 0 : 1);
-        }
-        ::waitpid(child, &status, 0);
-    }).join();
-    return status;
-}
-
-[[maybe_unused]] int g_status = -1;
+[[maybe_unused]] int g_calls = 0;
+int (*g_at_each_call)() = [] { return 0; };
 
 }  // namespace
 
 // ThreadSanitizer crashes before main when this is replaced.
 #if !defined(POOLED_TEST_SANITIZER_THREAD)
 extern "C" int pthread_atfork(void (*)(), void (*)(), void (*)()) noexcept {
-    if (g_calls.fetch_add(1) == 0) g_status = status_of_child();
-    return 0;
+    ++g_calls;
+    return g_at_each_call();
 }
 #endif
 
-TEST(child, of_a_fork_during_the_first_use_of_a_pool_can_use_pools) {
+namespace {
+
+class first_use : public testing::Test {
+protected:
+    void SetUp() override {
 #if defined(POOLED_TEST_SANITIZER_THREAD)
-    GTEST_SKIP() << "ThreadSanitizer crashes when pthread_atfork is replaced";
+        GTEST_SKIP() << "ThreadSanitizer crashes when pthread_atfork is replaced";
 #endif
-    EXPECT_EQ(*pooled::make_shared<int>(1), 1);
-    EXPECT_GE(g_calls.load(), 1);
-    EXPECT_TRUE(WIFEXITED(g_status)) << "the child did not end by itself";
-    EXPECT_EQ(WEXITSTATUS(g_status), 0);
+    }
+};
+
+// In the child, that waits forever if the lock of the first use is held there.
+TEST_F(first_use, may_be_under_way_when_the_process_forks) {
+    static int status = -1;
+    auto const use = [] {
+        g_at_each_call = [] {
+            if (g_calls == 1)
+                std::thread([] {
+                    status = test::in_child([] { return *pooled::make_shared<int>(7) == 7; }, 20);
+                }).join();
+            return 0;
+        };
+        return *pooled::make_shared<int>(1) == 1 && g_calls != 0 && status == 0;
+    };
+    EXPECT_EQ(test::in_child(use), 0);
 }
+
+TEST_F(first_use, that_cannot_register_its_fork_handlers_fails_and_the_next_one_tries_again) {
+    auto const use = [] {
+        g_at_each_call = [] { return ENOMEM; };
+        EXPECT_THROW(static_cast<void>(pooled::make_shared<int>(1)), std::bad_alloc);
+        EXPECT_THROW(pooled::pool{}, std::bad_alloc);
+        g_at_each_call = [] { return 0; };
+        return *pooled::make_shared<int>(1) == 1 && !testing::Test::HasFailure();
+    };
+    EXPECT_EQ(test::in_child(use), 0);
+}
+
+}  // namespace

@@ -201,13 +201,6 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_shared_ptr_after_th
                  "std::shared_ptr");
 }
 
-template <class T>
-[[nodiscard]] std::string report_of_stale_observer(std::shared_ptr<T> owner) {
-    std::weak_ptr<T> observer = owner;
-    owner.reset();
-    return report_of_stale_drop(std::move(observer));
-}
-
 TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_weak_ptr_after_the_last_one) {
     expect_each_reported("std::weak_ptr", [&](int) {
         return std::array{

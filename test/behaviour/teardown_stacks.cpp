@@ -15,12 +15,17 @@
 #endif
 #include <ucontext.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <pthread.h>
@@ -50,6 +55,15 @@ struct observed : lives {
 struct aware : lives, std::enable_shared_from_this<aware> {
     std::shared_ptr<aware> next;
 };
+struct counted : lives {
+    pooled::rc_ptr<counted> next;
+};
+struct counted_aware : lives, pooled::enable_rc_from_this<counted_aware> {
+    pooled::rc_ptr<counted_aware> next;
+};
+struct unique : lives {
+    pooled::unique_ptr<unique> next;
+};
 struct by_unique;
 struct by_rc;
 struct by_shared : lives {
@@ -63,10 +77,17 @@ struct by_unique : lives {
 };
 
 template <class Node>
-std::shared_ptr<Node> list(std::size_t count) {
-    std::shared_ptr<Node> head;
+auto list(std::size_t count) {
+    using pointer = decltype(Node::next);
+    pointer head;
     for (std::size_t i = 0; i < count; ++i) {
-        auto front = pooled::make_shared<Node>();
+        pointer front;
+        if constexpr (std::is_same_v<pointer, pooled::unique_ptr<Node>>)
+            front = pooled::make_unique<Node>();
+        else if constexpr (std::is_same_v<pointer, pooled::rc_ptr<Node>>)
+            front = pooled::make_rc<Node>();
+        else
+            front = pooled::make_shared<Node>();
         if constexpr (std::is_same_v<Node, observed>)
             if (head != nullptr) head->back = front;
         front->next = std::move(head);
@@ -91,14 +112,21 @@ std::shared_ptr<by_shared> mixed_list(std::size_t count) {
 // Lists of every kind, dropped by `on`, one after the other.
 template <class On>
 void drop_lists(On on) {
-    auto const drop = [&](auto head) {
-        on([&] { head.reset(); });
+    auto const drop = [&](char const* of, auto head) {
+        SCOPED_TRACE(of);
+        on([&] {
+            head.reset();
+            EXPECT_EQ(g_alive, 0U);
+        });
         EXPECT_EQ(g_alive, 0U);
     };
-    drop(list<plain>(test::depth()));
-    drop(list<observed>(test::depth()));
-    drop(list<aware>(test::depth()));
-    drop(mixed_list(test::depth()));
+    drop("shared_ptr", list<plain>(test::depth()));
+    drop("shared_ptr to observed nodes", list<observed>(test::depth()));
+    drop("enable_shared_from_this", list<aware>(test::depth()));
+    drop("rc_ptr", list<counted>(test::depth(2)));
+    drop("enable_rc_from_this", list<counted_aware>(test::depth(2)));
+    drop("unique_ptr", list<unique>(test::depth(2)));
+    drop("every kind in turn", mixed_list(test::depth()));
 }
 
 class on_a_thread_with_a_stack_of : public testing::TestWithParam<std::size_t> {};
@@ -392,6 +420,259 @@ TEST(on_the_main_thread, deep_lists_are_destroyed_under_a_limit_of_256_KiB) {
     int status = -1;
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
+}
+
+// Structures of every shape, and pools with other teardowns, on a stack where recursion ends after some thousand nodes.
+
+class teardown_depth : public testing::Test {
+protected:
+    ~teardown_depth() override { EXPECT_EQ(g_alive, 0U); }
+
+    // Drops it on the small stack; everything must be gone when the drop returns.
+    template <class Pointer>
+    static void expect_gone(Pointer& head, pooled::local_pool* local = nullptr) {
+        EXPECT_NE(g_alive, 0U);
+        test::on_small_stack([&] {
+            // The checked build assumes that the pool belongs to the thread that allocated last.
+            if (local != nullptr) local->deallocate(local->allocate(8), 8);
+            head.reset();
+            EXPECT_EQ(g_alive, 0U);
+        });
+    }
+};
+
+template <class Node, class Make>
+auto list_of(std::size_t count, Make make) {
+    decltype(make()) head;
+    for (std::size_t i = 0; i < count; ++i) {
+        auto node = make();
+        node->next = std::move(head);
+        head = std::move(node);
+    }
+    return head;
+}
+
+TEST_F(teardown_depth, a_list_of_a_local_pool_needs_no_stack) {
+    pooled::local_pool pool;
+    auto head = list_of<plain>(test::depth(), [&] { return pool.make_shared<plain>(); });
+    expect_gone(head, &pool);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+struct with_unique;
+struct with_local;
+struct with_standard;
+struct with_shared;
+struct with_rc : lives {
+    pooled::rc_ptr<with_unique> next;
+};
+struct with_unique : lives {
+    pooled::unique_ptr<with_local> next;
+};
+struct with_local : lives {
+    pooled::local_rc_ptr<with_standard> next;
+};
+struct with_standard : lives {
+    std::shared_ptr<with_shared> next;
+};
+struct with_shared : lives {
+    std::shared_ptr<with_rc> next;
+};
+
+TEST_F(teardown_depth, a_list_through_every_kind_of_pointer_and_pool_needs_no_stack) {
+    pooled::pool pool;
+    pooled::local_pool local;
+    std::shared_ptr<with_rc> head;
+    for (std::size_t i = 0; i < test::depth(5); ++i) {
+        auto standard = std::make_shared<with_shared>();  // recurses by itself, but never twice in a row
+        standard->next = std::move(head);
+        auto by_one = local.make_local_rc<with_standard>();
+        by_one->next = std::move(standard);
+        auto alone = pool.make_unique<with_local>();
+        alone->next = std::move(by_one);
+        auto many = pooled::make_rc<with_unique>();
+        many->next = std::move(alone);
+        head = i % 2 == 0 ? pool.make_shared<with_rc>() : local.make_shared<with_rc>();
+        head->next = std::move(many);
+    }
+    expect_gone(head, &local);
+}
+
+struct held_oddly : lives {
+    std::variant<int, std::shared_ptr<held_oddly>> in_variant;
+    std::optional<std::shared_ptr<held_oddly>> in_optional;
+    std::vector<std::shared_ptr<held_oddly>> in_vector;
+    std::function<void()> in_function;
+};
+
+TEST_F(teardown_depth, it_does_not_matter_what_holds_the_pointer) {
+    std::shared_ptr<held_oddly> head;
+    for (std::size_t i = 0; i < test::depth(4); ++i) {
+        auto node = pooled::make_shared<held_oddly>();
+        switch (i % 4) {
+        case 0:
+            node->in_variant = std::move(head);
+            break;
+        case 1:
+            node->in_optional = std::move(head);
+            break;
+        case 2:
+            node->in_vector.push_back(std::move(head));
+            break;
+        default:
+            node->in_function = [kept = std::move(head)] { static_cast<void>(kept); };
+        }
+        head = std::move(node);
+    }
+    expect_gone(head);
+}
+
+struct big_frame : lives {
+    ~big_frame() {
+        std::array<char volatile, 48U << 10> frame;
+        frame[0] = 1;
+        next.reset();
+        frame[frame.size() - 1] = frame[0];
+    }
+    std::shared_ptr<big_frame> next;
+};
+
+TEST_F(teardown_depth, destructors_with_large_frames_nest_twice_at_most) {
+    auto head = list_of<big_frame>(test::depth(), [] { return pooled::make_shared<big_frame>(); });
+    expect_gone(head);
+}
+
+// Between two steps down each node destroys some leaves: they must not move the bound of the recursion.
+char const* g_lowest = nullptr;
+[[gnu::always_inline]] inline char const*
+stack_pointer() {  // not a local's address: AddressSanitizer has them elsewhere
+    return static_cast<char const*>(__builtin_frame_address(0));
+}
+struct leaf : lives {};
+struct wide : lives {
+    ~wide() {
+        char const* const here = stack_pointer();
+        if (here < g_lowest) g_lowest = here;
+    }
+    std::shared_ptr<wide> next;
+    std::vector<std::shared_ptr<leaf>> leaves;
+};
+
+TEST_F(teardown_depth, a_list_whose_nodes_own_leaves_needs_no_stack_however_many_these_are) {
+    for (std::size_t width = 1; width < (test::k_sanitized ? 300 : 100);
+         width += test::k_sanitized ? 12 : 3) {
+        auto head = list_of<wide>(test::k_sanitized ? 500 : 2000, [&] {
+            auto node = pooled::make_shared<wide>();
+            for (std::size_t i = 0; i < width; ++i)
+                node->leaves.push_back(pooled::make_shared<leaf>());
+            return node;
+        });
+        test::on_small_stack([&] {
+            char const* const top = stack_pointer();
+            g_lowest = top;
+            head.reset();
+            EXPECT_LT(top - g_lowest, static_cast<std::ptrdiff_t>(test::k_small_stack / 2 + (32U << 10)))
+                << width << " leaves a node";
+            EXPECT_EQ(g_alive, 0U);
+        });
+    }
+}
+
+struct twig : lives {
+    std::shared_ptr<twig> left;
+    std::shared_ptr<twig> right;
+};
+
+TEST_F(teardown_depth, a_tree_as_deep_as_a_list_needs_no_stack_on_either_side) {
+    std::shared_ptr<twig> root;
+    for (std::size_t i = 0; i < test::depth(3); ++i) {
+        auto node = pooled::make_shared<twig>();
+        (i % 2 == 0 ? node->left : node->right) = std::move(root);
+        (i % 2 == 0 ? node->right : node->left) = pooled::make_shared<twig>();
+        root = std::move(node);
+    }
+    expect_gone(root);
+}
+
+// Large, and no node near the next.
+TEST_F(teardown_depth, a_large_scattered_tree_is_torn_down) {
+    std::vector<std::shared_ptr<twig>> nodes;
+    for (std::size_t i = 0; i < test::depth(); ++i)
+        nodes.push_back(pooled::make_shared<twig>());
+    std::ranges::shuffle(nodes, std::mt19937_64(1));
+    for (std::size_t i = nodes.size() - 1; i != 0; --i)
+        (i % 2 == 0 ? nodes[(i - 1) / 2]->left : nodes[(i - 1) / 2]->right) = std::move(nodes[i]);
+    test::on_small_stack([&] {
+        nodes.front().reset();
+        EXPECT_EQ(g_alive, 0U);
+        for (int i = 0; i < 1000; ++i) {  // and small structures again
+            auto root = pooled::make_shared<twig>();
+            root->left = pooled::make_shared<twig>();
+            root.reset();
+            EXPECT_EQ(g_alive, 0U);
+        }
+    });
+}
+
+// Each node is owned by two others, and is destroyed with the second.
+TEST_F(teardown_depth, a_graph_with_shared_nodes_needs_no_stack) {
+    std::shared_ptr<twig> last;
+    std::shared_ptr<twig> before_last;
+    for (std::size_t i = 0; i < test::depth(); ++i) {
+        auto node = pooled::make_shared<twig>();
+        node->left = last;
+        node->right = std::move(before_last);
+        before_last = std::move(last);
+        last = std::move(node);
+    }
+    before_last.reset();
+    expect_gone(last);
+}
+
+TEST_F(teardown_depth, deep_lists_gathered_in_a_scope_need_no_stack) {
+    std::array<std::shared_ptr<plain>, 5> heads;
+    for (auto& head : heads)
+        head = list_of<plain>(test::depth(5), [] { return pooled::make_shared<plain>(); });
+    test::on_small_stack([&] {
+        {
+            pooled::reclaim_scope const together;
+            for (auto& head : heads)
+                head.reset();
+        }
+        EXPECT_EQ(g_alive, 0U);
+    });
+}
+
+TEST_F(teardown_depth, a_deep_list_of_an_incremental_pool_needs_no_stack) {
+    pooled::pool pool{{.teardown = pooled::teardown::incremental}};
+    auto head = list_of<plain>(test::depth(), [&] { return pool.make_shared<plain>(); });
+    std::size_t const before = g_alive;
+    test::on_small_stack([&] {
+        head.reset();
+        EXPECT_EQ(g_alive, before) << "the drop only takes note";
+        EXPECT_EQ(pool.drain(), before);
+        EXPECT_EQ(g_alive, 0U);
+    });
+}
+
+TEST_F(teardown_depth, a_deep_list_by_turns_of_an_incremental_and_an_immediate_pool_needs_no_stack) {
+    pooled::pool slow{{.teardown = pooled::teardown::incremental}};
+    std::size_t made = 0;
+    auto head = list_of<plain>(test::depth(), [&] {
+        return made++ % 2 == 0 ? slow.make_shared<plain>() : pooled::make_shared<plain>();
+    });
+    test::on_small_stack([&] {
+        head.reset();
+        slow.drain();
+        EXPECT_EQ(g_alive, 0U);
+    });
+}
+
+TEST_F(teardown_depth, a_thread_that_ends_tears_down_what_it_put_off_without_stack) {
+    pooled::pool pool{{.teardown = pooled::teardown::incremental}};
+    auto head = list_of<plain>(test::depth(), [&] { return pool.make_shared<plain>(); });
+    test::on_small_stack([&] { head.reset(); });
+    EXPECT_EQ(g_alive, 0U);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// After reserve: neither malloc nor a system call, control blocks included. Replaces malloc in its own program.
+// After reserve, and where objects are recycled: neither malloc nor a system call, control blocks included. Replaces malloc
+// in its own program.
 
+#include "pooled/compat/boost_intrusive_pool.hpp"
 #include "pooled/compat/recycle.hpp"
 #include "pooled/pooled.hpp"
 
@@ -9,19 +11,26 @@
 #include "support/pool_kinds.hpp"
 #include "support/sanitizer.hpp"
 #include "support/syscall_counter.hpp"
+#include "unit/object/kinds.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <sys/resource.h>
+
+#if POOLED_HAS_STOP_TOKEN
+#include <stop_token>
+#endif
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -258,7 +267,7 @@ TEST(an_incremental_pool, takes_the_memory_for_a_first_drop_when_it_is_made) {
 }
 
 // A recycle pool with idle objects calls malloc neither in allocate() nor at a release, the control block of std::shared_ptr
-// included. Without memory for its list it destroys objects. Replaces malloc in its own program.
+// included. Without memory for its list it destroys objects.
 
 struct shares_itself : std::enable_shared_from_this<shares_itself> {
     std::array<char, 100> bytes{};
@@ -315,6 +324,141 @@ TEST(recycle_without_memory, destroys_what_it_has_no_memory_to_keep) {
         EXPECT_NE(pool.allocate(), nullptr);
     }
     EXPECT_EQ(destroyed, 0);
+}
+
+// Object pools: acquire and release, and no system call once the pool has settled.
+
+struct buffer : std::enable_shared_from_this<buffer> {
+    char bytes[200];
+};
+
+constexpr std::size_t k_buffers = 500;
+std::array<std::shared_ptr<buffer>, k_buffers> g_shared;
+
+template <class Pool>
+void use_and_recycle(Pool& pool) {
+    static std::array<pooled::unique_ptr<buffer>, k_buffers> unique;
+    static std::array<typename Pool::rc_pointer, k_buffers> counted;
+    for (int round = 0; round < 20; ++round) {
+        for (auto& p : g_shared)
+            p = pool.acquire();
+        for (auto& p : unique)
+            p = pool.try_acquire_unique();
+        for (auto& p : g_shared)
+            p.reset();
+        for (auto& p : counted)
+            p = pool.acquire_rc();
+        for (auto& p : counted)
+            p.reset();
+        for (auto& p : g_shared)
+            p = pool.acquire_for(1s);
+        for (auto& p : g_shared) {
+            std::weak_ptr<buffer> const watcher = p;
+            p.reset();
+        }
+        for (auto& p : unique)
+            p.reset();
+    }
+}
+
+template <class Kind>
+class acquire_and_release : public testing::Test {};
+TYPED_TEST_SUITE(acquire_and_release, test::object_pool_kinds, test::object_pool_kind_names);
+
+TYPED_TEST(acquire_and_release, call_no_malloc_not_even_the_first_time) {
+    typename TypeParam::template pool<buffer> pool;
+    test::expect_no_malloc([&] { use_and_recycle(pool); });
+}
+
+TEST(acquire_and_wait, call_no_malloc) {
+    if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
+    pooled::object_pool<buffer> pool({.max_objects = 1});
+    auto const held = pool.acquire();
+#if POOLED_HAS_STOP_TOKEN
+    std::stop_source source;
+    std::atomic<bool> is_started{false};
+    std::atomic<bool> is_counted{false};
+    std::jthread other([&] {
+        is_started = true;
+        while (pool.waiting() == 0)
+            std::this_thread::yield();
+        source.request_stop();
+        while (!is_counted)  // a thread that ends frees what its start allocated
+            std::this_thread::yield();
+    });
+    while (!is_started)
+        std::this_thread::yield();
+#endif
+    auto const before = test::malloc_calls_so_far();
+    EXPECT_FALSE(pool.acquire_for(0s));
+#if POOLED_HAS_STOP_TOKEN
+    EXPECT_FALSE(pool.acquire(source.get_token()));
+#endif
+    EXPECT_FALSE(pool.acquire_until(std::chrono::steady_clock::now() + 1ms));
+    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+#if POOLED_HAS_STOP_TOKEN
+    is_counted = true;
+#endif
+}
+
+TYPED_TEST(acquire_and_release, call_no_system_once_the_pool_has_settled) {
+    std::unique_ptr<typename TypeParam::template pool<buffer>> pool;
+    test::expect_no_syscalls(
+        [&] {
+            pool = std::make_unique<typename TypeParam::template pool<buffer>>(
+                pooled::object_pool_options{.initial_objects = 2 * k_buffers});
+            test::settle(*pool);
+            use_and_recycle(*pool);
+        },
+        [&] { use_and_recycle(*pool); });
+}
+
+// A memorypool with free items, and one that grows: items are blocks of the default pool.
+
+struct pooled_item : memorypool::boost_intrusive_pool_item {
+    void init(int n) { number = n; }
+    int number = 0;
+    std::array<char, 100> bytes{};
+};
+using items = memorypool::boost_intrusive_pool<pooled_item>;
+
+template <std::size_t Count>
+void take_and_drop(items& pool) {
+    std::array<boost::intrusive_ptr<pooled_item>, Count> out;
+    for (int round = 0; round < 10; ++round) {
+        for (auto& p : out) {
+            p = pool.allocate_through_init(round);
+            ASSERT_NE(p, nullptr);
+        }
+        for (auto& p : out)
+            p.reset();
+    }
+}
+
+TEST(memorypool_with_free_items, calls_no_malloc) {
+    items pool(1024, 64);
+    test::expect_no_malloc([&] { take_and_drop<1000>(pool); });
+    EXPECT_EQ(pool.enlarge_steps_done(), 1U);
+}
+
+TEST(memorypool_with_free_items, calls_no_malloc_on_a_thread_that_uses_it_first) {
+    if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
+    items pool(1024, 64);
+    take_and_drop<100>(pool);
+    test::malloc_calls calls = 0;
+    std::thread([&] {
+        auto const before = test::malloc_calls_so_far();
+        take_and_drop<100>(pool);
+        calls = test::malloc_calls_so_far() - before;
+    }).join();
+    EXPECT_EQ(calls, 0U);
+}
+
+TEST(memorypool_that_grows, calls_no_malloc) {
+    items pool(1, 1);
+    test::expect_no_malloc([&] { take_and_drop<1000>(pool); });
+    EXPECT_EQ(pool.enlarge_steps_done(), pool.capacity());
+    EXPECT_GE(pool.capacity(), 1000U);
 }
 
 }  // namespace
