@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // A plugin that uses parts of the library which the executable whose state it shares does not use: see owner.cpp.
 
+#include "plugins/sharer.hpp"
+
 #include "pooled/pooled.hpp"
 
 #include <cstdio>
@@ -36,4 +38,8 @@ extern "C" __attribute__((visibility("default"))) void catch_exhausted(pooled::p
 extern "C" __attribute__((visibility("default"))) void use_own_pool(pooled::pool&) {
     pooled::pool own;
     std::pmr::vector<long> const numbers(10, own.resource());
+}
+
+extern "C" __attribute__((visibility("default"))) std::uint64_t number_of_common(pooled::pool&) {
+    return plugins::number_of_common();
 }

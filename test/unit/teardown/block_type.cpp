@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <latch>
 #include <memory>
 #include <set>
@@ -49,6 +50,16 @@ TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
         EXPECT_EQ(table->add(k_any, tag, *numbers), pooled::detail::k_no_type);
         EXPECT_EQ(tag.load(), pooled::detail::k_no_type);
     }
+}
+
+// Its number is one that this copy has not given. Who deferred it knows where the object lies in the block.
+TEST(the_table_of_block_types, refuses_to_finish_what_another_copy_deferred) {
+    auto const table = std::make_unique<block_types>();
+    table->set_foreign(pooled::detail::k_foreign_type);
+    std::uint64_t header = 16'000 * pooled::detail::k_type_one;
+    char const* const report = "an object that one shared library deferred is to be destroyed by another one";
+    EXPECT_DEATH((*table)[header].finish(&header), report);
+    EXPECT_DEATH((*table)[header].finish_observed(&header), report);
 }
 
 // Threads make their first objects of the same types at the same moment.
