@@ -9,7 +9,6 @@
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
-#include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 
@@ -170,22 +169,16 @@ TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_tha
     std::atomic<bool> is_inside{false};
     std::atomic<bool> is_slow{false};
     hooked_upstream upstream(*std::pmr::new_delete_resource(), [&] {
-        if (!is_slow) return;
-        is_inside = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        is_inside = false;
+        is_inside = is_slow.load();
+        while (is_slow)
+            std::this_thread::yield();
     });
     pooled::pool pool{{.max_bytes = 8 * k_mib, .chunk_bytes = k_mib, .upstream = &upstream}};
     void* const mine = pool.allocate(48);
     is_slow = true;
-    test::sleeper other;
-    std::atomic<bool> done{false};
-    std::thread caller([&] {
-        void* const p = pool.allocate(2 * k_mib);
-        pool.deallocate(p, 2 * k_mib);
-        done = true;
-    });
-    while (!is_inside && !done) {}
+    std::thread caller([&] { pool.deallocate(pool.allocate(2 * k_mib), 2 * k_mib); });
+    while (!is_inside)
+        std::this_thread::yield();
     auto const use = [&] {
         is_slow = false;
         pool.deallocate(mine, 48);
@@ -193,6 +186,7 @@ TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_tha
                test::held_blocks(pool, 1024).take_all() >= 6 * k_kib && test::is_valid(pool);
     };
     EXPECT_EQ(test::in_child(use), 0);
+    is_slow = false;
     caller.join();
     pool.deallocate(mine, 48);
     EXPECT_TRUE(test::is_valid(pool));

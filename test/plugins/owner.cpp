@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // An executable that exports its state, and uses little of the library, opens a plugin that uses more of it, and closes the plugin.
 // What the plugin registered in the shared state must not lead to code or names that are no longer loaded; and the plugin must not
-// run code of an executable without exceptions where it expects one. A class that both know has one number in the state that they share.
+// run code of an executable without exceptions where it expects one. A type that both know has one number in the state that they share.
 //
 //   usage: owner <plugin> <function of the plugin>
 
@@ -25,7 +25,7 @@ int main(int, char** argv) {
         reinterpret_cast<void (*)(pooled::pool&)>(function)(pool);
     else if (reinterpret_cast<std::uint64_t (*)(pooled::pool&)>(function)(pool) !=
              plugins::number_of_common())
-        return std::puts("one class has two numbers in one state"), 1;
+        return std::puts("one type has two numbers in one state"), 1;
     if (dlclose(plugin) != 0) return std::puts(dlerror()), 1;
 
     std::size_t count = 0;

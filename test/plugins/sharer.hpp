@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A class that an executable and a plugin both make objects of, and the number of its type as the file that asks has it.
+// A type that an executable and a plugin both know, as the library has one for each class of objects.
 
 #include "pooled/pooled.hpp"
 
@@ -9,17 +9,15 @@
 
 namespace plugins {
 
-struct common {
-    common() = default;
-    ~common() { value = 0; }
-    long value = 1;
-};
+inline constexpr pooled::detail::block_type k_common_type{.retire = nullptr,
+                                                          .retire_observed = nullptr,
+                                                          .finish = nullptr,
+                                                          .finish_observed = nullptr,
+                                                          .free = nullptr,
+                                                          .object_offset = 8,
+                                                          .object_bytes = 8};
 
-[[nodiscard]] inline std::uint64_t number_of_common() {
-    auto const one = pooled::make_rc<common>();
-    void const* const object = one.get();
-    return (static_cast<pooled::detail::count_header const*>(object) - 1)->word.load() >>
-           pooled::detail::k_type_shift;
-}
+// Its number as the file that asks has it: static, since the plugin would call the executable's function otherwise.
+[[nodiscard]] static std::uint64_t number_of_common() { return pooled::detail::tag_of<k_common_type>(); }
 
 }  // namespace plugins
