@@ -110,11 +110,10 @@ struct linux_platform : posix_platform {
         errno = kept;
     }
 
-    static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
-                           std::int64_t nanoseconds) noexcept {
-        timespec const at_most{static_cast<time_t>(nanoseconds / 1'000'000'000),
-                               static_cast<long>(nanoseconds % 1'000'000'000)};
-        ::syscall(__NR_futex, &state, k_futex_wait, value, nanoseconds < 0 ? nullptr : &at_most, nullptr, 0);
+    static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value, std::int64_t ns) noexcept {
+        timespec const at_most{static_cast<time_t>(ns / 1'000'000'000),
+                               static_cast<long>(ns % 1'000'000'000)};
+        ::syscall(__NR_futex, &state, k_futex_wait, value, ns < 0 ? nullptr : &at_most, nullptr, 0);
     }
     static void wake_one(atomic<std::uint32_t>& state) noexcept {
         ::syscall(__NR_futex, &state, k_futex_wake, 1, nullptr, nullptr, 0);
@@ -123,8 +122,8 @@ struct linux_platform : posix_platform {
         ::syscall(__NR_futex, &state, k_futex_wake, INT_MAX, nullptr, nullptr, 0);
     }
     // A system call, because nanosleep() is a cancellation point, and the caller may hold a lock.
-    static void sleep(std::int64_t nanoseconds) noexcept {
-        timespec const moment{0, static_cast<long>(nanoseconds)};
+    static void sleep(std::int64_t ns) noexcept {
+        timespec const moment{0, static_cast<long>(ns)};
         ::syscall(__NR_clock_nanosleep, CLOCK_MONOTONIC, 0, &moment, nullptr);
     }
 

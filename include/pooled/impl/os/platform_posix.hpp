@@ -83,11 +83,10 @@ struct posix_platform {
     [[nodiscard]] static std::uint32_t& word_of(atomic<std::uint32_t>& state) noexcept {
         return reinterpret_cast<std::uint32_t&>(state);
     }
-    static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
-                           std::int64_t nanoseconds) noexcept {
-        if (nanoseconds < 0) return std::atomic_ref(word_of(state)).wait(value, std::memory_order_relaxed);
+    static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value, std::int64_t ns) noexcept {
+        if (ns < 0) return std::atomic_ref(word_of(state)).wait(value, std::memory_order_relaxed);
         if (state.load(std::memory_order_relaxed) != value) return;
-        sleep(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000);
+        sleep(ns < 1'000'000 ? ns : 1'000'000);
     }
     static void wake_one(atomic<std::uint32_t>& state) noexcept {
         std::atomic_ref(word_of(state)).notify_one();
@@ -96,8 +95,8 @@ struct posix_platform {
         std::atomic_ref(word_of(state)).notify_all();
     }
     static void yield() noexcept { ::sched_yield(); }
-    static void sleep(std::int64_t nanoseconds) noexcept {
-        timespec const moment{0, static_cast<long>(nanoseconds)};
+    static void sleep(std::int64_t ns) noexcept {
+        timespec const moment{0, static_cast<long>(ns)};
         ::nanosleep(&moment, nullptr);
     }
 
