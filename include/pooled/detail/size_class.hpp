@@ -31,8 +31,8 @@
 // `align`, which divides the size, and the offset of the slab's first block.
 //
 // A thread caches up to `cache_blocks` addresses of a class: 384 KiB of blocks (64 KiB of blocks over 2 KiB, since a few of
-// those already hold much memory), but at least 2 and at most 256 blocks. It exchanges half of them with the central free list
-// at a time. Of a large class, it caches one (detail/thread_cache.hpp); up to 256 KiB the inlined code does.
+// those already hold much memory; 512 KiB of those over 32 KiB), but at least 2 and at most 256 blocks. It exchanges half of them with
+// the central free list at a time. Of a class over 256 KiB it caches one (detail/thread_cache.hpp), outside the inlined code.
 //
 // All constexpr; a lookup reads one table or, for a large class, none.
 

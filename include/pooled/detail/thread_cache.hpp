@@ -71,8 +71,8 @@ struct alignas(2 * k_cache_line) thread_cache {
     list_links<thread_cache> owned;      // the owner's list: owner only
     list_links<thread_cache, plain<thread_cache*>> links;  // the pool's: guarded by the lock of its caches
     class_cache recycled;                                  // used by the pool's extension
-    // Of each large class one block is cached, which has no array, and of those that are not inlined, as long as all of them together
-    // have at most k_large_bytes.
+    // Of each large class that is not inlined one block is cached, which has no array, as long as all of them together have at most
+    // k_large_bytes.
     static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
     observed<std::size_t> large_bytes;
     alignas(k_cache_line) class_cache classes[k_class_count];
