@@ -91,7 +91,7 @@ LINES = {
     "pool": 3019,
     "teardown": 1258,
     "smart": 2762,
-    "object": 2077,
+    "object": 2083,
     "compat": 2035,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"

@@ -62,7 +62,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// What an acquire does when no object is idle and none may be built. Otherwise it waits, as long as a deadline says.
+// What an acquire does when no object is idle and none may be built. Otherwise it waits, as long as a duration, a time point or a
+// stop token says.
 struct or_throw {};
 struct or_empty {};
 
@@ -98,10 +99,14 @@ struct deadline {
     }
     [[nodiscard]] static int watch(waiter&) noexcept { return 0; }
 };
+template <class Clock, class Duration>
+[[nodiscard]] deadline<Clock, Duration> deadline_of(std::chrono::time_point<Clock, Duration> end) noexcept {
+    return {end};
+}
+// Only called when a thread may have to wait: it asks the clock.
 template <class Rep, class Period>
-[[nodiscard]] deadline<std::chrono::steady_clock, std::chrono::nanoseconds>
-deadline_after(std::chrono::duration<Rep, Period> at_most) noexcept {
-    return {std::chrono::steady_clock::now() + detail::limited(at_most, k_longest_wait)};
+[[nodiscard]] auto deadline_of(std::chrono::duration<Rep, Period> at_most) noexcept {
+    return detail::deadline_of(std::chrono::steady_clock::now() + detail::limited(at_most, k_longest_wait));
 }
 
 template <class... Args>
@@ -120,6 +125,7 @@ struct until_stopped {
         return std::stop_callback(token, [&w]() noexcept { w.stop(); });
     }
 };
+[[nodiscard]] inline until_stopped deadline_of(until_stopped const& stop) noexcept { return stop; }
 #endif
 
 // More objects than the address space holds are refused before the first is built, as are more than the machine has
@@ -196,7 +202,7 @@ public:
 
     [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.list); }
 
-    // A slot whose object has passed validate and on_acquire. `otherwise` is or_throw, or_empty or a deadline. Null if there is
+    // A slot whose object has passed validate and on_acquire. `otherwise` is or_throw, or_empty or how long to wait. Null if there is
     // none, unless or_throw: throws exhausted. Throws what building the object, validate and on_acquire throw, std::bad_alloc unless
     // or_empty; the pool is then unchanged, except that an invalid object without a replacement was destroyed.
     template <class Otherwise, class... Args>
@@ -291,7 +297,7 @@ private:
             if constexpr (is_thrown || is_empty)
                 return take();
             else
-                return wait(otherwise);
+                return wait(detail::deadline_of(otherwise));
         }();
         if (result.how == outcome::is_out_of_memory && !is_empty) POOLED_THROW(std::bad_alloc());
         if constexpr (is_thrown)
@@ -442,33 +448,33 @@ public:
     template <class Rep, class Period, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
-        return get<shared>(detail::deadline_after(at_most), std::forward<Args>(args)...);
+        return get<shared>(at_most, std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
     acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
-        return get<unique>(detail::deadline_after(at_most), std::forward<Args>(args)...);
+        return get<unique>(at_most, std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most,
                                                                  Args&&... args) {
-        return get<rc>(detail::deadline_after(at_most), std::forward<Args>(args)...);
+        return get<rc>(at_most, std::forward<Args>(args)...);
     }
 
     template <class Clock, class Duration, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     acquire_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
-        return get<shared>(deadline<Clock, Duration>{end}, std::forward<Args>(args)...);
+        return get<shared>(end, std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
     acquire_unique_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
-        return get<unique>(deadline<Clock, Duration>{end}, std::forward<Args>(args)...);
+        return get<unique>(end, std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
     acquire_rc_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
-        return get<rc>(deadline<Clock, Duration>{end}, std::forward<Args>(args)...);
+        return get<rc>(end, std::forward<Args>(args)...);
     }
 
 #if POOLED_HAS_STOP_TOKEN
