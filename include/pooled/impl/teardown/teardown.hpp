@@ -188,24 +188,9 @@ public:
     // Called when may_recurse() is false, or for an object of an unordered pool. After `defer`, the caller must push the object
     // to `recipient` before any destructor runs, or destroy it.
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
-        // As below, sooner: each drop within a scope.
+        // As below, sooner and in few instructions: each drop within a scope.
         if (is_own(here) && m_innermost != nullptr && here < m_innermost->low) return defer_to(*m_innermost);
-        if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
-            m_first_drop = here;  // the highest so far; the bounds of the stack are not needed yet
-            // Otherwise a fibre that another thread started, or a small stack right below another thread's: the bounds decide.
-            if (g_outermost_drops.find(here) == nullptr) return drop_way::outermost;
-        }
-        if (outermost_drop* const outermost = find(here)) {
-            if (here < outermost->low || (is_unordered && outermost->takes_unordered))
-                return defer_to(*outermost);
-            if (is_unordered) return drop_way::outermost;
-            open_window(outermost->low,
-                        is_own(here) ? m_bounds.high : outermost->top + outermost_drop::k_above);
-            return drop_way::destroy;
-        }
-        if (is_unordered || !is_own(here) || here < limit()) return drop_way::outermost;
-        open_window(limit(), m_bounds.high);
-        return drop_way::destroy;
+        return choose_slow(here, is_unordered);
     }
 
     // The innermost outermost_drop around a drop at this stack pointer, to which it may be deferred; null: none.
@@ -283,6 +268,25 @@ private:
         if (m_bounds.bytes() > 2 * k_most) return m_bounds.high - k_most;
 #endif
         return m_bounds.low + detail::smaller(m_bounds.bytes() / 2, k_largest_reserve);
+    }
+
+    [[nodiscard]] POOLED_NOINLINE drop_way choose_slow(std::uintptr_t here, bool is_unordered) noexcept {
+        if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
+            m_first_drop = here;  // the highest so far; the bounds of the stack are not needed yet
+            // Otherwise a fibre that another thread started, or a small stack right below another thread's: the bounds decide.
+            if (g_outermost_drops.find(here) == nullptr) return drop_way::outermost;
+        }
+        if (outermost_drop* const outermost = find(here)) {
+            if (here < outermost->low || (is_unordered && outermost->takes_unordered))
+                return defer_to(*outermost);
+            if (is_unordered) return drop_way::outermost;
+            open_window(outermost->low,
+                        is_own(here) ? m_bounds.high : outermost->top + outermost_drop::k_above);
+            return drop_way::destroy;
+        }
+        if (is_unordered || !is_own(here) || here < limit()) return drop_way::outermost;
+        open_window(limit(), m_bounds.high);
+        return drop_way::destroy;
     }
 
     [[nodiscard]] drop_way defer_to(outermost_drop& drop) noexcept {
