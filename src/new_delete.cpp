@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The global operator new and delete, in all their forms, on the default pool: pooled::new_delete for a program to link, and
-// libpooled-new.so for LD_PRELOAD. docs/new-delete.md says what that means for a program.
+// The global operator new and delete on the default pool: pooled::new_delete for a program to link, and libpooled-new.so for
+// LD_PRELOAD. docs/new-delete.md says what that means for a program. The forms for arrays, and those that return null, are the standard
+// library's, which call these, as the standard says.
 //
 //   operator new       size ─▶ class ─▶ this thread's cache                        else allocate_slow(): the whole path
 //   sized delete       size ─▶ class ─▶ this thread's cache                        else the whole path
@@ -9,8 +10,6 @@
 //
 // A block that no page map knows came from malloc, or from another operator new: it is freed by free(). A sized delete trusts the
 // size, as the standard lets it, and looks the block up only where it lies below all memory of pools, as malloc's main heap does.
-//
-// A program may replace some of the operators itself: the others then do what the standard says of them, which is to call those.
 //
 // Any thread may call, from the first constructor in the process to the last destructor. O(1).
 
@@ -302,12 +301,6 @@ POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
     deallocate_other(p);
 }
 
-template <class Allocate>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* or_null(Allocate&& allocate) noexcept {
-    POOLED_TRY { return allocate(); }
-    POOLED_CATCH(...) { return nullptr; }
-}
-
 }  // namespace
 
 // At the start of a cache line, so that the hot path is in two: 5.4 ns a pair through the PLT in place of 5.8 (AMD EPYC, Zen 4).
@@ -327,43 +320,6 @@ POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align) {
 POOLED_OPERATOR void operator delete(void* p, std::align_val_t) noexcept { deallocate_unsized(p); }
 POOLED_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_t align) noexcept {
     deallocate_sized_slow(p, bytes, detail::larger(static_cast<std::size_t>(align), k_new_align));
-}
-
-// The other forms call those above by their names, as the standard says.
-POOLED_OPERATOR void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
-    return or_null([&] { return ::operator new(bytes); });
-}
-POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align,
-                                   std::nothrow_t const&) noexcept {
-    return or_null([&] { return ::operator new(bytes, align); });
-}
-POOLED_OPERATOR void operator delete(void* p, std::nothrow_t const&) noexcept { ::operator delete(p); }
-POOLED_OPERATOR void operator delete(void* p, std::align_val_t align, std::nothrow_t const&) noexcept {
-    ::operator delete(p, align);
-}
-
-POOLED_OPERATOR void* operator new[](std::size_t bytes) { return ::operator new(bytes); }
-POOLED_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t align) {
-    return ::operator new(bytes, align);
-}
-POOLED_OPERATOR void* operator new[](std::size_t bytes, std::nothrow_t const&) noexcept {
-    return or_null([&] { return ::operator new[](bytes); });
-}
-POOLED_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t align,
-                                     std::nothrow_t const&) noexcept {
-    return or_null([&] { return ::operator new[](bytes, align); });
-}
-POOLED_OPERATOR void operator delete[](void* p) noexcept { ::operator delete(p); }
-POOLED_OPERATOR void operator delete[](void* p, std::size_t) noexcept { ::operator delete[](p); }
-POOLED_OPERATOR void operator delete[](void* p, std::align_val_t align) noexcept {
-    ::operator delete(p, align);
-}
-POOLED_OPERATOR void operator delete[](void* p, std::size_t, std::align_val_t align) noexcept {
-    ::operator delete[](p, align);
-}
-POOLED_OPERATOR void operator delete[](void* p, std::nothrow_t const&) noexcept { ::operator delete[](p); }
-POOLED_OPERATOR void operator delete[](void* p, std::align_val_t align, std::nothrow_t const&) noexcept {
-    ::operator delete[](p, align);
 }
 
 #if POOLED_CHECKED && defined(__GLIBC__)

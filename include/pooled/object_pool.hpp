@@ -358,7 +358,6 @@ private:
         std::destroy_at(std::addressof(layout::object_of(s)));
     }
     void free_slot(slot& s) noexcept {
-        [[maybe_unused]] frees_control_block const how(offsetof(slot, control));
         detail::deallocate_bytes(in_pool<Sharing>(core()), &s, layout::k_bytes, layout::k_align);
     }
 

@@ -33,12 +33,6 @@ inline void copy_n(T const* from, std::size_t count, T* to) noexcept {
     if (count != 0) __builtin_memmove(to, from, count * sizeof(T));
 }
 
-template <class T>
-constexpr void fill_n(T* to, std::size_t count, T const& value) noexcept {
-    for (std::size_t i = 0; i != count; ++i)
-        to[i] = value;
-}
-
 template <class Range, class Predicate>
 [[nodiscard]] constexpr bool any_of(Range const& range, Predicate predicate) {
     for (auto const& one : range)

@@ -72,16 +72,6 @@ public:
     bool compare_exchange_strong(T& known, T value, std::memory_order order) noexcept {
         return compare_exchange_strong(known, value, order, as_load(order));
     }
-    template <class = void>
-    bool compare_exchange_weak(T& known, T value, std::memory_order order,
-                               std::memory_order failure) noexcept {
-        return __atomic_compare_exchange_n(&m_value, &known, value, true, static_cast<int>(order),
-                                           static_cast<int>(failure));
-    }
-    template <class = void>
-    bool compare_exchange_weak(T& known, T value, std::memory_order order) noexcept {
-        return compare_exchange_weak(known, value, order, as_load(order));
-    }
 
 private:
     template <class = void>

@@ -138,7 +138,7 @@ private:
 
     static void finish(void* block) noexcept {
         std::destroy_at(object_in(block));
-        [[maybe_unused]] frees_control_block const how(0);
+        detail::write_stale_owner(block);
         Origin::deallocate(block, control::k_bytes<T>, control::k_align<T>);
     }
     static void finish_observed(void* block) noexcept {
@@ -189,7 +189,7 @@ public:
             if (t_teardown().awaited != k_no_type) [[unlikely]]
                 return detail::defer_shared_block(p, control::k_object_offset<Object>, sizeof(Object),
                                                   Origin::k_is_immediate);
-        [[maybe_unused]] frees_control_block const how(0);
+        detail::write_stale_owner(p);
         Origin::deallocate(p, sizeof(T), alignof(T));
     }
 

@@ -138,8 +138,8 @@ struct counting {
                 return true;
             }
             // acquire: pairs with the release of an owner that dropped the object; what that owner did to the object is seen.
-        } while (!h.word.compare_exchange_weak(now, now + count_header::k_strong_one,
-                                               std::memory_order_acquire, std::memory_order_relaxed));
+        } while (!h.word.compare_exchange_strong(now, now + count_header::k_strong_one,
+                                                 std::memory_order_acquire, std::memory_order_relaxed));
         return true;
     }
     POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {

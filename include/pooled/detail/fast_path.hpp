@@ -82,14 +82,11 @@ private:
 // part needs no stack frame. flatten: GCC 12 would call pop_cold(), one instruction more for each block of a burst. aligned: a burst
 // took 6.9 to 7.3 ns a block in place of 7.1 to 8.2, depending on where the linker put the functions (AMD Zen 4).
 // `at`: thread_cache::offset_of() the class.
-[[gnu::flatten]] POOLED_COLD_PART inline void* allocate_cold(thread_cache& cache, std::size_t at) noexcept {
+template <sharing Sharing>
+[[gnu::flatten]] POOLED_COLD_PART void* allocate_cold(thread_cache& cache, std::size_t at) noexcept {
     void* const block = cache.class_at(at).pop_cold();
-    cache.gate.leave();
+    if constexpr (Sharing == sharing::shared) cache.gate.leave();
     return block;
-}
-[[gnu::flatten]] POOLED_COLD_PART inline void* allocate_cold_local(thread_cache& cache,
-                                                                   std::size_t at) noexcept {
-    return cache.class_at(at).pop_cold();
 }
 POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at, void* block) noexcept {
     std::uint32_t const pool_id =
@@ -114,31 +111,20 @@ template <class Place>
         if (place.core().is_incremental()) [[unlikely]]
             return nullptr;
     thread_cache* const cache = place.cache();
-    void* block = nullptr;
-    if constexpr (Place::k_sharing == sharing::local) {
-        block = cache->classes[c].pop_hot();
-        if (block == nullptr) block = allocate_cold_local(*cache, thread_cache::offset_of(c));
-    } else if (cache != nullptr && cache->gate.enter()) [[likely]] {
-        block = cache->classes[c].pop_hot();
-        if (block == nullptr) [[unlikely]]
-            block = allocate_cold(*cache, thread_cache::offset_of(c));
-        else
-            cache->gate.leave();
-    }
+    if constexpr (Place::k_sharing == sharing::shared)
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return nullptr;
+    void* block = cache->classes[c].pop_hot();
+    if (block == nullptr) [[unlikely]]
+        block = detail::allocate_cold<Place::k_sharing>(*cache, thread_cache::offset_of(c));
+    else if constexpr (Place::k_sharing == sharing::shared)
+        cache->gate.leave();
     if constexpr (k_hardened)
         if (block != nullptr) hardened::claim(block);
     return block;
 }
 
-// Null when the bound is reached; throws what upstream throws.
-template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(Place const& place, class_index c, std::size_t bytes,
-                                                  std::size_t align) {
-    void* const block = detail::take_cached(place, c);
-    return block != nullptr ? block : allocate_slow(place.known_core(), c, bytes, align);
-}
-
-// The same; throws exhausted when the bound is reached.
+// Throws exhausted when the bound is reached, and what upstream throws.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
                                                            std::size_t bytes, std::size_t align) {
@@ -176,26 +162,22 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
 // Any size. Always inlined, so that a constant size is a class known at compile time: GCC 12 does it or not, depending on the rest of the
 // source, and Clang does not.
 template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes(Place const& place, std::size_t bytes,
-                                                        std::size_t align) {
-    class_index const c = class_for(bytes, align);
-    void* const block = c != k_large ? detail::take_cached(place, c) : nullptr;
-    return block != nullptr ? block : allocate_slow(place.known_core(), c, bytes, align);
-}
-
-// The same; null also when upstream has no more memory.
-template <class Place>
-[[nodiscard]] inline void* try_allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
-    POOLED_TRY { return detail::allocate_bytes(place, bytes, align); }
-    POOLED_CATCH(std::bad_alloc const&) { return nullptr; }
-}
-
-template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes_or_throw(Place const& place, std::size_t bytes,
                                                                  std::size_t align) {
     class_index const c = class_for(bytes, align);
     void* const block = c != k_large ? detail::take_cached(place, c) : nullptr;
     return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes, align);
+}
+
+// The same; null when the bound is reached, or upstream has no more memory.
+template <class Place>
+[[nodiscard]] inline void* try_allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
+    POOLED_TRY {
+        class_index const c = class_for(bytes, align);
+        void* const block = c != k_large ? detail::take_cached(place, c) : nullptr;
+        return block != nullptr ? block : allocate_slow(place.known_core(), c, bytes, align);
+    }
+    POOLED_CATCH(std::bad_alloc const&) { return nullptr; }
 }
 
 template <class Place>
@@ -220,7 +202,7 @@ POOLED_CODE void deallocate_found(void* p) noexcept {
     if (c >= k_inlined_classes && c <= k_exact) [[unlikely]]
         return deallocate_slow(entry.pool_id(), k_large, p, 0);
     if (c > k_exact) [[unlikely]]
-        detail::fail_deallocation("?", p, "no block in use starts there (double free, or foreign memory)");
+        malloc_blocks::report_no_block("?", p);
     if (entry.is_local())
         detail::deallocate(of_block<sharing::local>(entry), c, p);
     else

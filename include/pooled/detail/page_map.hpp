@@ -15,13 +15,13 @@
 // An entry is written when a span gets a size class, and when a chunk arrives from upstream or returns.
 //
 // Any thread may call any function. Entries are relaxed, because a thread that frees a block received its address, directly or
-// indirectly, from the thread that wrote the entry. O(1); assign: O(granules).
+// indirectly, from the thread that wrote the entry. O(1); assign: O(granules); prepare: O(leaves).
 
 #include "pooled/config.hpp"
-#include "pooled/detail/address_map.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/size_class.hpp"
+#include "pooled/impl/os/platform.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -75,6 +75,79 @@ struct address_span {
     [[nodiscard]] bool contains(std::uintptr_t address) const noexcept { return address - first < bytes; }
 };
 
+// A number for each `Unit` bytes of addresses. A leaf has those of 2^LeafBits bytes; it is zero pages until it is written, made when
+// memory first arrives there, and never freed.
+template <std::size_t Unit, unsigned LeafBits>
+class address_map {
+public:
+    using entry = atomic<std::uint64_t>;
+    using leaf = entry[(std::size_t{1} << LeafBits) / Unit];
+
+    constexpr address_map() noexcept = default;
+    address_map(address_map const&) = delete;
+    address_map& operator=(address_map const&) = delete;
+
+    // 0 where no leaf was made, or the address is beyond the map.
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t get(std::uintptr_t address) const noexcept {
+        leaf* const l = covers(address) ? leaf_of(address) : nullptr;
+        if (l == nullptr) [[unlikely]]
+            return 0;
+        return (*l)[index_of(address)].load(std::memory_order_relaxed);
+    }
+    // Requires that prepare() was called for the address.
+    [[nodiscard]] POOLED_ALWAYS_INLINE entry& at(std::uintptr_t address) const noexcept {
+        return (*leaf_of(address))[index_of(address)];
+    }
+    // Null: none was made. Requires an address that the map covers. acquire: pairs with the release in prepare(); the leaf's mapped
+    // pages are seen.
+    [[nodiscard]] leaf* leaf_of(std::uintptr_t address) const noexcept {
+        return __atomic_load_n(&m_root[address >> LeafBits], __ATOMIC_ACQUIRE);
+    }
+
+#if POOLED_HAS_CODE
+    // Makes the leaves for [base, base + bytes). False when the system has no memory for them, or when the addresses are
+    // beyond the map.
+    [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
+        std::uintptr_t const last = last_of(base, bytes);
+        if (!covers(last)) return false;
+        for (std::uintptr_t i = address_of(base) >> LeafBits; i <= last >> LeafBits; ++i) {
+            if (leaf_of(i << LeafBits) != nullptr) continue;
+            void* const pages = platform::map_pages(sizeof(leaf), platform::k_page_bytes);
+            if (pages == nullptr) return false;
+            leaf* none = nullptr;
+            // release: pairs with the acquire in leaf_of().
+            if (!__atomic_compare_exchange_n(&m_root[i], &none, static_cast<leaf*>(pages), false,
+                                             __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+                platform::unmap_pages(pages, sizeof(leaf));
+        }
+        return true;
+    }
+
+    // Requires prepare() of the same range.
+    void assign(void const* base, std::size_t bytes, std::uint64_t value) noexcept {
+        std::uintptr_t const last = last_of(base, bytes);
+        for (std::uintptr_t a = round_down(address_of(base), Unit); a <= last; a += Unit)
+            at(a).store(value, std::memory_order_relaxed);
+    }
+#endif
+
+private:
+    static constexpr unsigned k_address_bits = 48;
+
+    [[nodiscard]] static constexpr std::size_t index_of(std::uintptr_t address) noexcept {
+        return address % (std::uintptr_t{1} << LeafBits) / Unit;
+    }
+    [[nodiscard]] static bool covers(std::uintptr_t address) noexcept {
+        return address >> k_address_bits == 0;
+    }
+    [[nodiscard]] static std::uintptr_t last_of(void const* base, std::size_t bytes) noexcept {
+        return address_of(base) + (bytes == 0 ? 0 : bytes - 1);
+    }
+
+    // Not std::atomic, because Clang does not evaluate a million constructors for a constant.
+    leaf* m_root[std::size_t{1} << (k_address_bits - LeafBits)]{};
+};
+
 class page_map {
 public:
     constexpr page_map() noexcept = default;
@@ -83,34 +156,28 @@ public:
 
     // The entry is empty for addresses outside all pools.
     [[nodiscard]] map_entry find(void const* p) const noexcept {
-        std::uintptr_t const address = address_of(p);
-        leaf const* const l = m_leaves.covers(address) ? m_leaves.leaf_of(address) : nullptr;
-        if (l == nullptr) [[unlikely]]
-            return {};
-        return map_entry((*l)[granule_of(address)].load(std::memory_order_relaxed));
+        return map_entry(m_entries.get(address_of(p)));
     }
 
     // As find(), for an address that the process may read or write: on Linux, the map covers all of those.
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_mapped(void const* p) const noexcept {
-        std::uintptr_t const address = address_of(p);
-        leaf const* const l = m_leaves.leaf_of(address);
+        auto const* const l = m_entries.leaf_of(address_of(p));
         if (l == nullptr) [[unlikely]]
             return {};
-        auto low = static_cast<std::uint32_t>(address);
+        auto low = static_cast<std::uint32_t>(address_of(p));
         asm("" : "+r"(low));  // GCC 12 shifts the whole address and then masks it: one instruction more
         return map_entry((*l)[low / std::uint32_t{k_granule_bytes}].load(std::memory_order_relaxed));
     }
 
     // Requires that `p` lies in memory of a pool.
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_owned(void const* p) const noexcept {
-        std::uintptr_t const address = address_of(p);
-        return map_entry((*m_leaves.leaf_of(address))[granule_of(address)].load(std::memory_order_relaxed));
+        return map_entry(m_entries.at(address_of(p)).load(std::memory_order_relaxed));
     }
 
 #if POOLED_HAS_CODE
     // False when the system has no memory for the entries of [base, base + bytes), or when the addresses are beyond the map.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
-        if (!m_leaves.prepare(base, bytes)) return false;
+        if (!m_entries.prepare(base, bytes)) return false;
         raise(m_complement_of_first, ~address_of(base));
         raise(m_end, address_of(base) + bytes);
         return true;
@@ -118,9 +185,7 @@ public:
 
     // Requires prepare() of the same range.
     void assign(void const* base, std::size_t bytes, map_entry entry) noexcept {
-        std::uintptr_t const end = address_of(base) + bytes;
-        for (std::uintptr_t a = round_down(address_of(base), k_granule_bytes); a < end; a += k_granule_bytes)
-            (*m_leaves.leaf_of(a))[granule_of(a)].store(entry.bits(), std::memory_order_relaxed);
+        m_entries.assign(base, bytes, entry.bits());
     }
 #endif
 
@@ -130,25 +195,16 @@ public:
     }
 
 private:
-    static constexpr unsigned k_leaf_span_bits = 32;
-    static constexpr std::size_t k_leaf_entries = (std::size_t{1} << k_leaf_span_bits) / k_granule_bytes;
-    using leaf = atomic<std::uint64_t>[k_leaf_entries];
-
-    [[nodiscard]] static std::size_t granule_of(std::uintptr_t address) noexcept {
-        static_assert(k_leaf_span_bits == 32);
-        return static_cast<std::uint32_t>(address) / k_granule_bytes;
-    }
-
 #if POOLED_HAS_CODE
     static void raise(atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
         std::uintptr_t known = bound.load(std::memory_order_relaxed);
-        while (to > known && !bound.compare_exchange_weak(known, to, std::memory_order_relaxed)) {}
+        while (to > known && !bound.compare_exchange_strong(known, to, std::memory_order_relaxed)) {}
     }
 #endif
 
-    address_map<leaf, k_leaf_span_bits> m_leaves;
-    atomic<std::uintptr_t> m_complement_of_first{
-        0};  // all zero until used, so it takes no space in a program's file
+    address_map<k_granule_bytes, 32> m_entries;
+    // All zero until used, so it takes no space in a program's file.
+    atomic<std::uintptr_t> m_complement_of_first{0};
     atomic<std::uintptr_t> m_end{0};
 };
 

@@ -34,7 +34,7 @@
 // those already hold much memory; 512 KiB of those over 32 KiB), but at least 2 and at most 256 blocks. It exchanges half of them with
 // the central free list at a time. Of a class over 256 KiB it caches one (detail/thread_cache.hpp), outside the inlined code.
 //
-// All constexpr; a lookup reads one table or, for a large class, none.
+// All constexpr; a lookup reads at most one table.
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
@@ -70,8 +70,6 @@ inline constexpr std::uint32_t k_far_slot = k_near_slots - 1;
     return pool_id < k_far_slot ? pool_id : k_far_slot;
 }
 
-static_assert(k_slab_bytes % k_granule_bytes == 0);
-
 using class_index = std::uint32_t;
 
 inline constexpr std::size_t k_min_block_bytes = 16;
@@ -95,10 +93,6 @@ inline constexpr class_index k_exact = 253;
 inline constexpr class_index k_large = 255;
 static_assert(k_class_count < k_exact);
 
-[[nodiscard]] constexpr std::size_t cached_bytes_for(std::size_t block_bytes) noexcept {
-    if (block_bytes > k_max_block_bytes) return std::size_t{512} << 10;
-    return (block_bytes <= 2048 ? std::size_t{384} : std::size_t{64}) << 10;
-}
 inline constexpr std::uint32_t k_max_cached_blocks = 256;
 
 struct class_geometry {
@@ -141,8 +135,9 @@ struct class_geometry {
 
 // `align` is at most a cache line for a class whose slabs have colours.
 [[nodiscard]] constexpr class_geometry geometry_for(std::size_t block_bytes, std::size_t align) noexcept {
-    auto const cached = std::bit_floor(
-        detail::clamp<std::size_t>(cached_bytes_for(block_bytes) / block_bytes, 2, k_max_cached_blocks));
+    std::size_t const cached_kib = block_bytes <= 2048 ? 384 : block_bytes <= k_max_block_bytes ? 64 : 512;
+    auto const cached =
+        std::bit_floor(detail::clamp<std::size_t>((cached_kib << 10) / block_bytes, 2, k_max_cached_blocks));
     class_geometry g{((std::uint64_t{1} << 40) + block_bytes - 1) / block_bytes,
                      static_cast<std::uint32_t>(block_bytes), static_cast<std::uint16_t>(cached),
                      static_cast<std::uint16_t>(align), 0};
@@ -187,7 +182,7 @@ inline constexpr array<class_geometry, k_class_count> k_geometry = [] {
     return table;
 }();
 
-// Class of a size in steps of 8 bytes up to 1 KiB, in steps of 64 above: two tables of a few hundred bytes.
+// Class of a size in steps of 8 bytes up to 1 KiB, of 64 up to 32 KiB, and of a granule above: tables of at most 1 KiB.
 template <std::size_t Step, std::size_t Most>
 [[nodiscard]] constexpr auto classes_of_sizes() noexcept {
     array<std::uint8_t, Most / Step + 1> table{};
@@ -202,6 +197,7 @@ template <std::size_t Step, std::size_t Most>
 inline constexpr std::size_t k_fine_limit = 1024;
 inline constexpr auto k_fine_class = classes_of_sizes<8, k_fine_limit>();
 inline constexpr auto k_coarse_class = classes_of_sizes<64, k_max_block_bytes>();
+inline constexpr auto k_granules_class = classes_of_sizes<k_granule_bytes, k_max_large_block_bytes>();
 
 // Guard bytes that the checked build adds to each request, to detect writes after its end; the last eight store the requested
 // size. 0: none.
@@ -226,12 +222,8 @@ inline constexpr std::size_t k_guard_bytes =
 // For a request that the classes of class_for() do not serve; `bytes` includes the guard. A large class, or k_exact.
 [[nodiscard]] constexpr class_index large_class_for(std::size_t bytes, std::size_t align) noexcept {
     if (bytes > k_max_large_block_bytes || align - 1 >= k_max_class_align) return k_exact;
-    std::size_t const granules = (bytes + k_granule_bytes - 1) / k_granule_bytes;
-    if (granules <= 16) return static_cast<class_index>(k_first_large + (granules <= 3 ? 0 : granules - 3));
-    // The doubling above 256 KiB, and the step in it.
-    auto const log = static_cast<unsigned>(std::bit_width(granules - 1)) - 1;
-    std::size_t const step = (granules - 1 - (std::size_t{1} << log)) >> (log - (log == 4 ? 3 : 2));
-    return static_cast<class_index>(k_first_large + 14 + (log == 4 ? 0 : 8 + (log - 5) * 4) + step);
+    return detail::larger<class_index>(k_granules_class[(bytes + k_granule_bytes - 1) / k_granule_bytes],
+                                       k_first_large);
 }
 
 // The class of any request; `bytes` without the guard.

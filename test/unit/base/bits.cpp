@@ -75,12 +75,6 @@ TEST(the_small_algorithms, copy_ranges_that_overlap) {
     detail::copy_n<int>(nullptr, 0, nullptr);
 }
 
-TEST(the_small_algorithms, fill_a_range_and_nothing_behind_it) {
-    std::array numbers{1, 2, 3};
-    detail::fill_n(numbers.data(), 2, 7);
-    EXPECT_EQ(numbers, (std::array{7, 7, 3}));
-}
-
 using pooled::detail::callable;
 
 int twice(int i) { return 2 * i; }

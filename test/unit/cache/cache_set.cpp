@@ -61,7 +61,7 @@ protected:
                    from};
     std::array<thread_state, 2> owners{};
     std::array<thread_cache, 2> caches;
-    cache_set set{{heap, "packets", k_pool_id, true}};
+    cache_set set{{heap, k_pool_id, true}};
 };
 
 TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {

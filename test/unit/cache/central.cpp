@@ -70,7 +70,7 @@ protected:
                     .chunk_bytes = 4 * k_slab_bytes,
                     .starts_small = false},
                    from};
-    central::context pool{heap, "packets", k_pool_id, true};
+    central::context pool{heap, k_pool_id, true};
     // Its address is in no page map: only slabs are.
     std::unique_ptr<central> list = std::make_unique<central>(pool, k_class);
     class_cache cache;
@@ -247,7 +247,7 @@ TEST_F(central_test, keeps_no_recent_block_when_all_others_came_back_whatever_th
                          .starts_small = false},
                         from);
     ASSERT_TRUE(one_chunk.grow(k_class));
-    central::context const its_pool{one_chunk, "packets", k_pool_id, true};
+    central::context const its_pool{one_chunk, k_pool_id, true};
     auto const its_list = std::make_unique<central>(its_pool, k_class);
     std::scoped_lock const lock(*its_list);
     std::vector<void*> blocks;
@@ -300,7 +300,16 @@ TEST_F(central_test, keeps_no_recent_block_at_the_bound) {
 
 // Misuse that the heap finds in every build.
 
-using central_death_test = central_test;
+class central_death_test : public central_test {
+protected:
+    central_death_test() {
+        g_pool_names = [](std::uint32_t id) noexcept { return id == k_pool_id ? "packets" : "other"; };
+    }
+    ~central_death_test() override { g_pool_names = m_names; }
+
+private:
+    pool_names m_names = g_pool_names;
+};
 
 // A batch that returns the last blocks in use, and then one of them again, or an address between them.
 TEST_F(central_death_test, says_what_is_wrong_also_when_the_slab_has_become_empty) {
@@ -328,12 +337,12 @@ TEST_F(central_death_test, reports_an_address_behind_the_end_of_a_short_slab) {
                    tiny_source);
     constexpr class_index k_48 = class_for(48, 8);
     ASSERT_TRUE(tiny.grow(k_48));
-    central::context const tiny_pool{tiny, "tiny", k_pool_id, true};
+    central::context const tiny_pool{tiny, k_pool_id, true};
     central small(tiny_pool, k_48);
     std::scoped_lock const lock(small);
     void* const p = small.take_one();
     void* const behind = static_cast<std::byte*>(p) + 1008;
-    EXPECT_DEATH(small.flush({&behind, 1}), "into pool 'tiny': no block starts there");
+    EXPECT_DEATH(small.flush({&behind, 1}), "into pool 'packets': no block starts there");
     small.flush({&p, 1});
 }
 

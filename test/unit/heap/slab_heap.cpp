@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The memory of a pool in spans, without threads' caches: who gets a span, when chunks are taken and returned,
+// The memory of a pool in spans, without threads' caches: who gets a span, when chunks are taken and returned and how large they are,
 // attempts to reserve, and that an upstream that fails changes nothing. Reservations as users see them: pool/memory.cpp.
 
 #include "pooled/impl/heap/slab_heap.hpp"
@@ -96,22 +96,94 @@ TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
     EXPECT_EQ(memory.allocations(), 1U);
 }
 
-// Refuses what is over 40,000 bytes, as fragmented memory does.
-TEST_F(slab_heap_test, makes_a_slab_of_the_chunk_that_an_upstream_has_for_any_class) {
+// Chunks.
+
+TEST_F(slab_heap_test, leaves_the_page_map_as_it_was_when_its_upstream_is_a_pool) {
+    slab_heap outer(shape_of(k_mib), from);
+    slab& s = take_or_grow(outer, k_48);
+    // What a slab of the pool has for upstream.
+    std::pmr::monotonic_buffer_resource part(s.memory(), s.bytes(), std::pmr::null_memory_resource());
+    upstream within(&part, 0, false);
+    slab_heap inner({k_pool_id + 1, true, false, k_slab_bytes, false}, within);
+    ASSERT_TRUE(inner.grow(k_48));
+    EXPECT_EQ(g_page_map.find(s.memory()).pool_id(), k_pool_id + 1);
+    EXPECT_EQ(inner.release_chunks(), k_slab_bytes);
+    EXPECT_EQ(g_page_map.find(s.memory()).slab_at(), &s);
+}
+
+TEST_F(slab_heap_test, that_starts_small_doubles_its_chunks_up_to_the_largest) {
+    slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
+    std::vector<std::size_t> sizes;
+    for (int i = 0; i < 9; ++i) {
+        std::size_t const before = memory.bytes();
+        ASSERT_TRUE(heap.grow(k_48));
+        sizes.push_back((memory.bytes() - before) >> 10);
+    }
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{64, 64, 128, 256, 512, 1024, 2048, 2048, 2048}));
+}
+
+// Refuses what is over `m_most` bytes, as fragmented memory does.
+class fragmented_upstream : public std::pmr::memory_resource {
+public:
+    fragmented_upstream(std::pmr::memory_resource& next, std::size_t most) noexcept
+        : m_next(next), m_most(most) {}
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        if (bytes > m_most) throw std::bad_alloc();
+        return m_next.allocate(bytes, align);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        m_next.deallocate(p, bytes, align);
+    }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+
+    std::pmr::memory_resource& m_next;
+    std::size_t m_most;
+};
+
+TEST_F(slab_heap_test, takes_smaller_chunks_of_an_upstream_that_has_no_larger_ones) {
+    fragmented_upstream pieces(memory, 200'000);
+    upstream fragmented(&pieces, 0, false);
+    slab_heap heap(shape_of(k_mib), fragmented);
+    ASSERT_TRUE(heap.grow(k_48));
+    EXPECT_EQ(memory.bytes(), k_mib / 8);
+    EXPECT_EQ(fragmented.used(), k_mib / 8) << "what was refused is not counted";
+    heap.release_chunks();
+    EXPECT_EQ(fragmented.used(), 0U);
+}
+
+TEST_F(slab_heap_test, takes_no_chunk_that_is_smaller_than_a_block) {
+    fragmented_upstream crumbs(memory, 3 * k_granule_bytes);
+    upstream fragmented(&crumbs, 0, false);
+    slab_heap heap(shape_of(k_mib + k_granule_bytes), fragmented);
+    EXPECT_THROW(static_cast<void>(heap.grow(slab_heap::request_for({3 * k_granule_bytes + 1, 1}))),
+                 std::bad_alloc);
+    EXPECT_EQ(fragmented.used(), 0U);
+    EXPECT_EQ(memory.allocations(), 0U);
+}
+
+TEST_F(slab_heap_test, gives_memory_back_that_the_page_map_cannot_hold) {
     struct : std::pmr::memory_resource {
-        std::pmr::memory_resource* next = nullptr;
-        void* do_allocate(std::size_t bytes, std::size_t align) override {
-            if (bytes > 40'000) throw std::bad_alloc();
-            return next->allocate(bytes, align);
+        int out = 0;
+        void* do_allocate(std::size_t, std::size_t) override {
+            ++out;
+            return reinterpret_cast<void*>(std::uintptr_t{1} << 50);  // NOLINT: beyond 48 bits; never read
         }
-        void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
-            next->deallocate(p, bytes, align);
-        }
-        [[nodiscard]] bool do_is_equal(memory_resource const& other) const noexcept override {
-            return this == &other;
-        }
-    } fragmented;
-    fragmented.next = &memory;
+        void do_deallocate(void*, std::size_t, std::size_t) override { --out; }
+        bool do_is_equal(memory_resource const& other) const noexcept override { return this == &other; }
+    } beyond;
+    upstream source(&beyond, 0, false);
+    slab_heap heap(shape_of(k_mib), source);
+    EXPECT_THROW(static_cast<void>(heap.grow(k_48)), std::bad_alloc);
+    EXPECT_EQ(beyond.out, 0);
+    EXPECT_EQ(source.used(), 0U);
+}
+
+TEST_F(slab_heap_test, makes_a_slab_of_the_chunk_that_an_upstream_has_for_any_class) {
+    fragmented_upstream fragmented(memory, 40'000);
     upstream source(&fragmented, 0, false);
     slab_heap heap(shape_of(k_mib), source);
     for (class_index c = 0; c < k_first_large; ++c) {

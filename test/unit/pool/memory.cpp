@@ -54,8 +54,7 @@ static_assert(default_chunk_bytes(8 * k_mib) == k_mib / 2);
 class pool_memory_test : public testing::Test {
 protected:
     void make(std::size_t max_bytes = 0) {
-        memory.emplace(pooled::pool_options{.max_bytes = max_bytes, .upstream = &failing}, "packets",
-                       k_pool_id, true);
+        memory.emplace(pooled::pool_options{.max_bytes = max_bytes, .upstream = &failing}, k_pool_id, true);
         std::scoped_lock const lock(memory->caches());
         for (std::size_t i = 0; i < 2; ++i) {
             caches[i].owner = &owners[i];

@@ -138,7 +138,6 @@ public:
     // The shared state of all size classes of a pool.
     struct context {
         slab_heap& heap;
-        char const* pool_name;
         std::uint32_t pool_id;
         bool is_shared;
         observed<std::uint32_t> bound_epoch{};  // odd: at the bound. Changed under the locks of all classes
@@ -209,7 +208,7 @@ public:
         if (m_class >= k_first_large)
             for (void* const block : blocks)
                 if (m_recent.contains(block)) [[unlikely]]
-                    fail_deallocation(m_pool.pool_name, block, slab::k_already_free);
+                    fail(block, slab::k_already_free);
         std::size_t const limit = recent_limit(blocks.size());
         if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
         std::size_t const kept = detail::smaller(limit, m_recent.capacity());
@@ -375,7 +374,10 @@ private:
     }
     POOLED_NOINLINE void fail_put(slab const& s, void* block) const noexcept {
         char const* const error = s.error_of(block);
-        fail_deallocation(m_pool.pool_name, block, error != nullptr ? error : slab::k_not_a_block);
+        fail(block, error != nullptr ? error : slab::k_not_a_block);
+    }
+    [[noreturn]] POOLED_NOINLINE void fail(void const* block, char const* what) const noexcept {
+        fail_deallocation(name_of_pool(m_pool.pool_id), block, what);
     }
 
     void flush_oldest(class_cache& cache, std::uint32_t count) noexcept {
@@ -438,11 +440,10 @@ private:
     [[nodiscard]] slab& find_slab(void* block) const noexcept {
         map_entry const entry = g_page_map.find(block);
         if (entry.pool_id() != m_pool.pool_id) [[unlikely]]
-            fail_deallocation(m_pool.pool_name, block, "it does not belong to this pool");
+            fail(block, k_of_another_pool);
         slab* const s = entry.slab_at();
         if (s->size_class != m_class) [[unlikely]]
-            fail_deallocation(m_pool.pool_name, block,
-                              "it is no block in use of this size (double free, or another size)");
+            fail(block, k_not_in_use);
         return *s;
     }
 
@@ -452,8 +453,7 @@ private:
     observed<std::uint16_t> m_misses;
     observed<std::uint32_t> m_granules;  // of its slabs
     observed<std::uint32_t> m_served;
-    observed<std::uint32_t>
-        m_failed_at;  // the heap's gains() when there was no free block; 0: there may be one
+    observed<std::uint32_t> m_failed_at;  // the heap's gains() when it had no block; 0: it may have one
     context const& m_pool;
     slab_list m_slabs;
     recent_blocks m_recent;

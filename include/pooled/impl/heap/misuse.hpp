@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The messages for misuse that the heap detects: bad deallocations, in every build (the checked build detects more, and earlier),
-// and stray writes, in the checked build.
+// The messages for misuse, and for bad deallocations those that every build has (the checked build detects more, and earlier).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/page_map.hpp"
 
 #include <array>
 #include <cstdarg>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
@@ -16,6 +17,25 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr char const* k_no_large_block =
     "no large block in use starts there (double free, or another size)";
+inline constexpr char const* k_of_no_pool = "the address is of no pool; free it where it was allocated";
+inline constexpr char const* k_of_another_pool = "it belongs to another pool; free it there";
+inline constexpr char const* k_freed_before = "it was freed before (double free)";
+inline constexpr char const* k_not_in_use =
+    "it is no block in use of this size (double free, or another size)";
+inline constexpr char const* k_of_another_size =
+    "the size or alignment is not the one it was allocated with; free it with that";
+
+// The registry, which knows the pools' names, sets it before the first pool is made.
+using pool_names = char const* (*)(std::uint32_t pool_id) noexcept;
+POOLED_STATE(pool_names, g_pool_names, = nullptr);
+
+[[nodiscard]] inline char const* name_of_pool(std::uint32_t id) noexcept {
+    return g_pool_names != nullptr ? g_pool_names(id) : "?";
+}
+// Of the pool that has the memory there.
+[[nodiscard]] inline char const* name_of_pool_at(void const* p) noexcept {
+    return detail::name_of_pool(g_page_map.find(p).pool_id());
+}
 
 // Fails with a message in the format of printf, which may have 400 characters.
 [[noreturn]] POOLED_PRINTF POOLED_NOINLINE inline void fail_with(char const* format, ...) noexcept(false) {
@@ -28,22 +48,21 @@ inline constexpr char const* k_no_large_block =
     std::abort();
 }
 
+// `freed_as` and `is` are sizes in bytes; 0: not known, or none.
 [[noreturn]] POOLED_NOINLINE inline void fail_deallocation(char const* pool_name, void const* p,
-                                                           char const* what) noexcept {
-    detail::fail_with(
-        "pooled: bad deallocation of %p into pool '%s': %s; build with -DPOOLED_CHECKED=1 to have "
-        "it reported at the offending call",
-        p, pool_name, what);
-}
-
-// Reports a write to the byte `at` bytes after the start of the block of `bytes`. `when`: what is wrong, and what to do.
-[[noreturn]] POOLED_NOINLINE inline void fail_write(char const* pool_name, void const* block,
-                                                    std::size_t bytes, std::size_t at,
-                                                    char const* when) noexcept {
-    detail::fail_with(
-        "pooled: bad write to the block of %zu bytes at %p of pool '%s': the byte at offset %zu was "
-        "written %s",
-        bytes, block, pool_name, at, when);
+                                                           char const* what, std::size_t freed_as = 0,
+                                                           std::size_t is = 0) noexcept(false) {
+    std::array<char, 96> more{};
+    if constexpr (POOLED_CHECKED == 0)
+        std::snprintf(more.data(), more.size(),
+                      "; build with -DPOOLED_CHECKED=1 to have it reported at the offending call");
+    else if (freed_as != 0 && is != 0)
+        std::snprintf(more.data(), more.size(), " (freed as a block of %zu bytes, is one of %zu)", freed_as,
+                      is);
+    else if (freed_as != 0 || is != 0)
+        std::snprintf(more.data(), more.size(), " (%s a block of %zu bytes)",
+                      freed_as != 0 ? "freed as" : "in", freed_as + is);
+    detail::fail_with("pooled: bad deallocation of %p into pool '%s': %s%s", p, pool_name, what, more.data());
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -2,7 +2,7 @@
 #pragma once
 
 // The memory of a pool in spans: takes chunks from upstream, gives slabs to size classes, takes empty slabs back for any other
-// class, and returns empty chunks. A block that no class serves is a span of its own. The heap knows nothing about threads' caches.
+// class, and returns empty chunks. A block that no class serves is a span of its own.
 //
 //   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
 //
@@ -16,14 +16,18 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/intrusive_list.hpp"
+#include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/heap/chunk_source.hpp"
 #include "pooled/impl/heap/free_spans.hpp"
+#include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/upstream.hpp"
+#include "pooled/impl/instrument/checked_memory.hpp"
+#include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
+#include "pooled/impl/plugins/copies.hpp"
 
 #include <array>
 #include <bit>
@@ -33,6 +37,12 @@
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+// A bounded pool takes its memory in at least sixteen pieces, so that a large block still fits beside small ones.
+[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
+    if (max_bytes == 0) return k_default_chunk_bytes;
+    return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
+}
 
 // Memory that is reserved for one type: free spans for only one or two size classes, in which its objects are allocated. A reserved
 // span stays reserved, through all its uses, until all reservations end. Guarded by the lock of the heap.
@@ -50,17 +60,28 @@ struct reservation {
 
 class slab_heap {
 public:
-    using shape = chunk_source::shape;
-    using request = chunk_source::request;
+    struct shape {
+        std::uint32_t pool_id;
+        bool is_shared;
+        bool has_small_slabs;
+        std::size_t chunk_bytes;
+        bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
+    };
+    // What a span is needed for: a slab of class `c`, or with k_exact one block that no class serves. It holds `bytes` at `align`, and
+    // has better `granules`.
+    struct request {
+        std::size_t granules;
+        std::size_t bytes;
+        std::size_t align = k_granule_bytes;
+        class_index c = k_exact;
+    };
 
-    slab_heap(shape const& what, upstream& from) noexcept : m_source(what, from), m_mutex(what.is_shared) {}
+    slab_heap(shape const& what, upstream& from) noexcept
+        : m_shape(what), m_upstream(from), m_mutex(what.is_shared) {}
     slab_heap(slab_heap const&) = delete;
     slab_heap& operator=(slab_heap const&) = delete;
     ~slab_heap() {
-        forget_reservations();
-        for (reservation& r : m_reservations)
-            remove(r);
-        upstream::call under_way(m_source.from());
+        upstream::call under_way(m_upstream);
         deallocate(detach_all(under_way), under_way, refused::abandon);
     }
 
@@ -84,11 +105,9 @@ public:
         std::size_t bytes = 0;
         for (chunk& c : list) {
             std::size_t const size = c.bytes;
-            if (m_source.deallocate(c, under_way)) {
+            if (return_chunk(c, under_way, what)) {
                 bytes += size;
-            } else if (what == refused::abandon) {
-                m_source.abandon(c);
-            } else {
+            } else if (what == refused::keep) {
                 scoped_lock const lock(m_mutex);
                 link(c);
                 under_way.settle(size);
@@ -99,7 +118,7 @@ public:
     }
 
     [[nodiscard]] request request_for(class_index c) const noexcept {
-        return {.granules = m_source.granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
+        return {.granules = granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
     }
     // A block that no class serves.
     [[nodiscard]] static request request_for(large_shape exact) noexcept {
@@ -117,7 +136,7 @@ public:
         slab& taken = hold(*s, what);
         taken.assign(what.c);
         if (taken.owner->has_purged) taken.note_purged();
-        m_source.assign(taken);
+        map(taken);
         if (what.c == k_exact) {
             ++m_exact.in_use;
             m_exact.bytes += taken.bytes();
@@ -163,7 +182,7 @@ public:
 
     // Requires a slab with a class and no block in use, which is in no list.
     void put(slab& s) noexcept {
-        m_source.end_free(s, s.colour(), s.bytes());
+        end_free(s, s.colour(), s.bytes());
         scoped_lock const lock(m_mutex);
         if (s.size_class == k_exact) m_exact.bytes -= s.bytes();
         s.unassign();
@@ -207,7 +226,7 @@ public:
     [[nodiscard]] bool reserve(attempt& by, request const& what, std::size_t count, bool touch) {
         // Counted again after enough were added, because other threads may have taken some meanwhile.
         for (std::size_t have = 0; (have = claim(by.m_reservation, what, count)) < count;) {
-            if (!m_source.from().may_give(saturating_multiply(count - have, what.bytes))) return false;
+            if (!m_upstream.may_give(saturating_multiply(count - have, what.bytes))) return false;
             while (have < count) {
                 bool const is_added = add_chunk(what, [&](chunk const& fresh) {
                     by.m_grown += fresh.bytes;
@@ -216,7 +235,7 @@ public:
                 if (!is_added) return false;
             }
         }
-        if (touch && m_source.from().is_system()) touch_free(by.m_reservation);
+        if (touch && m_upstream.is_system()) touch_free(by.m_reservation);
         return true;
     }
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
@@ -224,31 +243,31 @@ public:
         scoped_lock const lock(m_mutex);
         if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation.classes;
         s.reserved_for = &by.m_reservation;
-        m_reserved.add(1);
         return true;
     }
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
         scoped_lock const lock(m_mutex);
-        return m_reserved != 0 &&
-               detail::any_of(m_reservations, [c](reservation const& r) { return r.serves(c); });
+        return detail::any_of(m_reservations, [c](reservation const& r) { return r.serves(c); });
     }
 
     // Ends all reservations. O(spans).
     void forget_reservations() noexcept {
         scoped_lock const lock(m_mutex);
-        for (reservation& r : m_reservations)
+        for (reservation& r : m_reservations) {
             unreserve(r);
+            if (r.is_settled) remove(r);
+        }
     }
     [[nodiscard]] bool has_reservations() noexcept {
         scoped_lock const lock(m_mutex);
-        return m_reserved != 0;
+        return !m_reservations.empty();
     }
 
     // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller. O(chunks).
     std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
         intrusive_list<chunk> released;
         std::size_t bytes = 0;
-        upstream::call under_way(m_source.from());
+        upstream::call under_way(m_upstream);
         {
             scoped_lock const lock(m_mutex);
             for (chunk& c : m_chunks) {
@@ -288,7 +307,7 @@ public:
 
     // Returns the pages of the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
     std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
-        if (!m_source.from().is_system()) return 0;
+        if (!m_upstream.is_system()) return 0;
         std::uintptr_t const at = address_of(s.memory());
         auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
         if (whole.first >= whole.end) return 0;
@@ -305,7 +324,7 @@ public:
                 bytes += page, last = nth;
         }
         if (bytes == 0) return 0;
-        m_source.end_free(s, first, end);
+        end_free(s, first, end);
         if (platform::release_pages(s.memory() + from, to - from) == 0) return 0;
         for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i)
             (&s)[i].purged.set(slab::pages_in(i, from, to));
@@ -327,11 +346,6 @@ public:
     // Without the lock.
     [[nodiscard]] bool has_empty_chunk() const noexcept { return m_empty_chunks != 0; }
 
-    // How many blocks of the class a slab has where memory is not short.
-    [[nodiscard]] std::size_t blocks_of_slab(class_index c) const noexcept {
-        return k_geometry[c].blocks_in(m_source.granules_for(c) * k_granule_bytes);
-    }
-
     // Checks every structure. O(granules).
     [[nodiscard]] bool is_valid() noexcept {
         scoped_lock const lock(m_mutex);
@@ -348,19 +362,123 @@ public:
     }
 
 private:
+    static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
     static constexpr std::int64_t k_collapse_time = 2'000'000;  // of a period of 250 ms
 
     // Calls then(chunk) under the lock.
     template <class Then>
     [[nodiscard]] bool add_chunk(request const& what, Then&& then) {
-        upstream::call under_way(m_source.from());
-        chunk* const fresh = m_source.allocate(what, under_way);
+        upstream::call under_way(m_upstream);
+        chunk* const fresh = take_chunk(what, under_way);
         if (fresh == nullptr) return false;
         scoped_lock const lock(m_mutex);
         link(*fresh);
         under_way.settle();
         then(*fresh);
         return true;
+    }
+
+    // How many granules a slab of the class best has.
+    [[nodiscard]] std::size_t granules_for(class_index c) const noexcept {
+        class_geometry const& g = k_geometry[c];
+        if (!m_shape.has_small_slabs) return g.slab_granules;
+        std::size_t granules = g.least_granules();
+        while (granules < g.slab_granules && !g.uses(granules * k_granule_bytes))
+            ++granules;
+        return granules;
+    }
+
+    // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
+    // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
+    // `under_way` must be settled once other threads can find the chunk.
+    [[nodiscard]] chunk* take_chunk(request const& what, upstream::call& under_way) {
+        // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
+        std::size_t const unit =
+            m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
+        std::size_t const least = round_up(what.bytes, unit);
+        std::size_t bytes = what.align > k_granule_bytes
+                                ? least
+                                : detail::larger(next_chunk_bytes(), what.granules * k_granule_bytes);
+        if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit);
+        if (bytes < least) return nullptr;
+        for (;; bytes = detail::larger(least, round_down(bytes / 2, unit))) {
+            chunk* const c = take_exactly(bytes, what, bytes <= least, under_way);
+            if (c != nullptr || bytes <= least) return c;
+        }
+    }
+
+    // Null when the bound is reached, or when upstream does not have that much but may have less.
+    [[nodiscard]] chunk* take_exactly(std::size_t bytes, request const& what, bool is_last,
+                                      upstream::call& under_way) {
+        std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
+        if (count > k_max_granules) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        bool const is_dense = what.bytes <= k_max_block_bytes || what.bytes >= k_huge_page_bytes;
+        void* base = nullptr;
+        POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, is_dense); }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (is_last) POOLED_RETHROW;
+        }
+        if (base == nullptr) return nullptr;
+        if ((address_of(base) & (what.align - 1)) != 0) [[unlikely]]
+            fail_with(
+                "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
+                "requested; its do_allocate must honour the alignment",
+                name_of_pool(m_shape.pool_id), base, bytes, what.align);
+        bool const is_mapped = g_page_map.prepare(base, bytes) && checked_memory::prepare(base, bytes);
+        void* const records =
+            is_mapped ? g_metadata.try_allocate_zeroed(chunk::descriptor_bytes(count)) : nullptr;
+        if (records == nullptr) {
+            if (!m_upstream.deallocate(base, bytes, what.align, under_way)) m_upstream.abandon(base, bytes);
+            POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        }
+
+        auto* const c = ::new (records) chunk;
+        c->base = static_cast<std::byte*>(base);
+        c->bytes = bytes;
+        c->align_log = static_cast<std::uint8_t>(std::countr_zero(what.align));
+        c->may_be_small = bytes == k_huge_page_bytes && is_dense && m_upstream.wants_huge_pages(bytes);
+        c->number = detail::next_region();
+        c->outer = g_page_map.find(base);
+        c->was_live = checked_memory::set_exists(base, false);
+        c->granules = static_cast<std::uint32_t>(count);
+        c->record(0).granules = c->granules;
+        map(c->record(0));
+        return c;
+    }
+
+    [[nodiscard]] std::size_t next_chunk_bytes() const noexcept {
+        if (!m_shape.starts_small) return m_shape.chunk_bytes;
+        std::size_t const used = m_upstream.used();
+        return used >= m_shape.chunk_bytes ? m_shape.chunk_bytes
+                                           : detail::larger(k_slab_bytes, std::bit_ceil(used));
+    }
+
+    // Requires a detached chunk, whose bytes are of `under_way`. False when the system did not take it back: the chunk is as before or, if
+    // it is abandoned, gone, and only its addresses are lost.
+    [[nodiscard]] bool return_chunk(chunk& c, upstream::call& under_way, refused what) noexcept {
+        g_page_map.assign(c.base, c.bytes, c.outer);  // before another thread can get the memory
+        checked_memory::set_exists(c.base, c.was_live);
+        if constexpr (k_hardened)
+            if (!m_upstream.is_system()) free_mark::take_off(c.base);  // a pool there has the same mark
+        bool const is_returned =
+            m_upstream.deallocate(c.base, c.bytes, std::size_t{1} << c.align_log, under_way);
+        if (!is_returned && what == refused::keep) return map(c.records()[0]), false;
+        if (!is_returned) m_upstream.abandon(c.base, c.bytes);
+        g_metadata.deallocate(&c, chunk::descriptor_bytes(c.granules));
+        return is_returned;
+    }
+
+    // The granules of a span lead to its first record. O(granules).
+    void map(slab& s) const noexcept {
+        g_page_map.assign(
+            s.memory(), s.bytes(),
+            map_entry(m_shape.pool_id, &s, m_shape.is_shared ? map_entry::none : map_entry::local));
+    }
+
+    // The pages of the free bytes [first, end) of a slab may change from now on. Those of a span without a class could already.
+    void end_free(slab const& s, std::size_t first, std::size_t end) const noexcept {
+        if (s.size_class <= k_exact)
+            checked_memory::end_free(s.memory() + first, s.memory() + end, s.block_bytes());
     }
 
     // The functions that follow require the lock, unless noted.
@@ -376,7 +494,7 @@ private:
     }
     [[nodiscard]] slab* find_unreserved(request const& what) noexcept {
         if (slab* const s = m_free.find(what.granules, what.bytes, what.align)) return s;
-        bool const is_short = m_source.from().available() < what.granules * k_granule_bytes;
+        bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
         for (std::size_t most = what.granules; slab* const s = m_free.find_shorter(most);
              most = s->granules) {
             if (s->bytes() < what.bytes) break;
@@ -512,7 +630,6 @@ private:
             slab& mine = hold(*s, what);
             mine.reserved_for = &r;
             r.free.push_front(mine);
-            m_reserved.add(1);
             have += blocks_in(mine, what);
         }
         return have;
@@ -524,8 +641,7 @@ private:
         });
     }
     void unreserve(reservation& r) noexcept {
-        for_each_reserved(r, [this](slab& s) {
-            m_reserved.subtract(1);
+        for_each_reserved(r, [](slab& s) {
             if (s.size_class != k_no_class) s.reserved_for = nullptr;
         });
         while (slab* const s = r.free.pop_front()) {
@@ -560,13 +676,13 @@ private:
         }
     }
 
-    chunk_source m_source;
+    shape m_shape;
+    upstream& m_upstream;
     optional_mutex m_mutex;
     bool m_is_closed = false;
     intrusive_list<chunk> m_chunks;
     free_spans m_free;
     intrusive_list<reservation> m_reservations;  // the latest first
-    observed<std::size_t> m_reserved;            // spans
     observed<std::size_t> m_empty_chunks;        // held == 0
     observed<std::uint32_t> m_gains{1};          // odd
     exact_counts m_exact;

@@ -18,12 +18,9 @@
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory_resource>
 #include <new>
 #include <utility>
@@ -75,13 +72,8 @@ public:
     };
 
     // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
-    // `pool_name` is for messages.
-    upstream(std::pmr::memory_resource* resource, std::size_t max_bytes, bool huge_pages,
-             char const* pool_name = "?") noexcept
-        : m_resource(resource),
-          m_max(max_bytes == 0 ? k_size_max : max_bytes),
-          m_huge_pages(huge_pages),
-          m_pool_name(pool_name) {}
+    upstream(std::pmr::memory_resource* resource, std::size_t max_bytes, bool huge_pages) noexcept
+        : m_resource(resource), m_max(max_bytes == 0 ? k_size_max : max_bytes), m_huge_pages(huge_pages) {}
 
     // `bytes` at `align`; null when that would go over the bound. Throws what the resource throws, std::bad_alloc when
     // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it. `is_dense`: all of
@@ -140,7 +132,6 @@ public:
     }
     // Only pages of the operating system can be returned individually, and touched in advance.
     [[nodiscard]] bool is_system() const noexcept { return m_resource == nullptr; }
-    [[nodiscard]] char const* pool_name() const noexcept { return m_pool_name; }
     [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
     [[nodiscard]] std::size_t available() const noexcept { return m_max - used(); }
     [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
@@ -228,8 +219,6 @@ private:
     [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, bool may_be_huge) {
         if (m_resource != nullptr) {
             void* const given = m_resource->allocate(bytes, align);
-            if ((address_of(given) & (align - 1)) != 0) [[unlikely]]
-                fail_misaligned(given, bytes, align);
             sanitizer::add_root(given, bytes);
             return given;
         }
@@ -240,18 +229,6 @@ private:
         // The first chunk of a pool has small pages, so that a pool of ten objects does not take 2 MiB of memory.
         if (may_be_huge && wants_huge_pages(bytes)) platform::take_huge_pages(p, bytes);
         return p;
-    }
-
-    [[noreturn]] POOLED_NOINLINE void fail_misaligned(void const* p, std::size_t bytes,
-                                                      std::size_t align) const {
-        std::array<char, 320> message{};
-        std::snprintf(
-            message.data(), message.size(),
-            "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
-            "requested; its do_allocate must honour the alignment",
-            m_pool_name, p, bytes, align);
-        POOLED_FAIL(message.data());
-        std::abort();
     }
 
     // Whole granules of addresses, so that no foreign memory shares the last one. Untouched pages cost nothing.
@@ -266,7 +243,6 @@ private:
     atomic<std::int32_t> m_under_way{0};
     atomic<std::uint64_t> m_calls_ended{0};
     bool m_huge_pages;
-    char const* m_pool_name;
 
     mutex m_mutex;
     intrusive_list<call> m_calls_under_way;

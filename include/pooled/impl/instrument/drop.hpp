@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What instruments verify before a handle uses what lies in front of its object: that an object of make_unique or make_rc starts there,
-// and that its owner, or observer, is counted. The header of an idle object of an object_pool counts none. In the checked build, and in
-// the hardened one, where the header of a destroyed object is in the word that has the block's mark. Any thread may call; O(1).
+// What the checked and the hardened build verify before a handle uses what lies in front of its object: that an object of make_unique or
+// make_rc starts there, and that its owner, or observer, is counted. Any thread may call; O(1).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/page_map.hpp"
@@ -28,14 +27,15 @@ inline void drop_counted(void const* header, std::uint64_t count) noexcept {
     checks::on_deallocate_found(malloc_blocks::behind(header));
     std::uint64_t const word = __atomic_load_n(static_cast<std::uint64_t const*>(header), __ATOMIC_RELAXED);
     map_entry const entry = malloc_blocks::find(header);
-    bool const is_known = is_plain(word)  // without an entry: the copy that has the block checks the class
-                              ? entry.empty() || (word != 0 && plain_class(word) == checks::class_of(entry))
-                              : detail::find_type(word) != nullptr;
+    // Without an entry, the copy that has the block checks the class.
+    bool const is_known =
+        is_plain(word) ? entry.empty() || (word != 0 && plain_class(word) == entry.slab_at()->size_class)
+                       : detail::find_type(word) != nullptr;
     if (!is_known || (count != 0 && (word & count) == 0))
-        checks::report(entry.pool_id(), header,
-                       "no object starts there; it was freed before (double free), is idle in its "
-                       "object_pool, or points into an object: look for a second owner",
-                       0, checks::bytes_of(entry));
+        fail_deallocation(name_of_pool(entry.pool_id()), header,
+                          "no object starts there; it was freed before (double free), is idle in its "
+                          "object_pool, or points into an object: look for a second owner",
+                          0, checks::bytes_of(entry));
 }
 inline void drop(void const* header) noexcept { drop_counted(header, 0); }
 

@@ -15,7 +15,6 @@
 #include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/instrument/free_mark.hpp"
-#include "pooled/impl/pool/registry.hpp"
 
 #include <cstdint>
 
@@ -31,29 +30,26 @@ namespace hardened {
     return !free_mark::is_on(p);
 }
 
-[[noreturn]] POOLED_NOINLINE inline void report(void const* p, char const* what) noexcept {
-    detail::fail_deallocation(g_registry.name_of(g_page_map.find(p).pool_id()), p, what);
-}
-
 // Requires a block that was not admitted, of a pool that this copy of the library made.
 [[noreturn]] POOLED_NOINLINE inline void report_refused(std::uint32_t pool_id, class_index c,
                                                         void const* p) noexcept {
     map_entry const entry = g_page_map.find(p);
-    char const* what = "it was freed before (double free)";
-    if (entry.empty())
-        what = "the address is of no pool";
-    else if (entry.pool_id() != pool_id)
-        what = "it belongs to another pool";
-    else if (!entry.slab_at()->may_be_in_use(c, p))
-        what = "it is no block in use of this size (double free, or another size)";
-    detail::fail_deallocation(g_registry.name_of(pool_id), p, what);
+    char const* const what = entry.empty()                           ? k_of_no_pool
+                             : entry.pool_id() != pool_id            ? k_of_another_pool
+                             : !entry.slab_at()->may_be_in_use(c, p) ? k_not_in_use
+                                                                     : k_freed_before;
+    detail::fail_deallocation(name_of_pool(pool_id), p, what);
+}
+
+[[noreturn]] POOLED_NOINLINE inline void report(void const* p, char const* what) noexcept {
+    detail::fail_deallocation(name_of_pool_at(p), p, what);
 }
 
 // Before anything in a block is read that was written when it was made: a count of elements, say.
 POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noexcept {
     if constexpr (k_hardened)
         if (free_mark::is_on(block)) [[unlikely]]
-            report(block, "it was freed before (double free)");
+            report(block, k_freed_before);
 }
 
 // The header of a block that is about to be freed, if it is not the block's first word: expect_in_use() then detects a second

@@ -39,8 +39,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::instrument {
 
 // The block for an address that a caller returns. Reports one that was not given to it, in this way. `bytes`: 0 if not known.
 [[nodiscard]] inline void* taken(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept {
-    void* const block = malloc_blocks::take(core.id(), c, p, bytes);
-    checks::on_deallocate(core.id(), c, block, bytes);
+    void* const block = malloc_blocks::take(core, c, p, bytes);
+    checks::on_deallocate(core, c, block, bytes);
     if constexpr (k_hardened) hardened::on_deallocate(core.id(), c, block);
     tracking::on_deallocate(block);
     return block;

@@ -39,6 +39,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>  // a static object in each file that includes it
+#include <map>
 #include <new>
 #include <source_location>
 #include <string_view>
@@ -172,51 +173,43 @@ public:
         if (memory == nullptr) return;
         auto* const one =
             ::new (memory) record{nullptr, block, bytes, pool_id, std::chrono::steady_clock::now(), where};
-        shard& s = shard_of(block);
-        scoped_lock const lock(s.mutex);
-        record*& first = s.bucket_of(block);
-        one->next = std::exchange(first, one);
+        std::size_t const at = bucket_of(block);
+        scoped_lock const lock(m_mutexes[at % k_mutexes]);
+        one->next = std::exchange(m_buckets[at], one);
     }
     void remove(void const* block) noexcept {
+        std::size_t const at = bucket_of(block);
         record* gone = nullptr;
-        shard& s = shard_of(block);
         {
-            scoped_lock const lock(s.mutex);
-            for (record** at = &s.bucket_of(block); *at != nullptr; at = &(*at)->next)
-                if ((*at)->block == block) {
-                    gone = std::exchange(*at, (*at)->next);
-                    break;
-                }
+            scoped_lock const lock(m_mutexes[at % k_mutexes]);
+            record** link = &m_buckets[at];
+            while (*link != nullptr && (*link)->block != block)
+                link = &(*link)->next;
+            gone = *link;
+            if (gone != nullptr) *link = gone->next;
         }
         if (gone != nullptr) g_metadata.deallocate(gone, sizeof(record));
     }
     // Calls visit(record) for each block of the pool, under a lock: it may not allocate. The block is not returned meanwhile.
     template <class Visit>
     void for_each(std::uint32_t pool_id, Visit&& visit) noexcept {
-        for (shard& s : m_shards) {
-            scoped_lock const lock(s.mutex);
-            for (record const* one : s.buckets)
-                for (; one != nullptr; one = one->next)
+        for (std::size_t first = 0; first < k_mutexes; ++first) {
+            scoped_lock const lock(m_mutexes[first]);
+            for (std::size_t at = first; at < k_buckets; at += k_mutexes)
+                for (record const* one = m_buckets[at]; one != nullptr; one = one->next)
                     if (one->pool_id == pool_id) visit(*one);
         }
     }
 
 private:
-    static constexpr std::size_t k_shards = 64;
-    static constexpr std::size_t k_buckets = 4096;
-    struct shard {
-        [[nodiscard]] record*& bucket_of(void const* block) noexcept {
-            return buckets[hash(block) / k_shards % k_buckets];
-        }
-        detail::mutex mutex;
-        std::array<record*, k_buckets> buckets{};
-    };
-    [[nodiscard]] static std::size_t hash(void const* block) noexcept {
-        return (address_of(block) >> 3) * 0x9e3779b97f4a7c15 >> 20;
+    static constexpr std::size_t k_mutexes = 64;
+    static constexpr std::size_t k_buckets = std::size_t{1} << 18;
+    [[nodiscard]] static std::size_t bucket_of(void const* block) noexcept {
+        return ((address_of(block) >> 3) * 0x9e3779b97f4a7c15 >> 20) % k_buckets;
     }
-    [[nodiscard]] shard& shard_of(void const* block) noexcept { return m_shards[hash(block) % k_shards]; }
 
-    std::array<shard, k_shards> m_shards{};
+    std::array<detail::mutex, k_mutexes> m_mutexes{};
+    std::array<record*, k_buckets> m_buckets{};
 };
 
 POOLED_STATE(table, g_tracked);
@@ -322,19 +315,15 @@ inline void print_address(std::ostream& out, void const* address) {
 }
 
 // All of one key as one group, those with most bytes first.
-[[nodiscard]] inline std::vector<live_group> grouped(std::vector<live_group> all) {
-    std::sort(all.begin(), all.end(),
-              [](live_group const& a, live_group const& b) { return a.key() < b.key(); });
+[[nodiscard]] inline std::vector<live_group> live_groups(std::uint32_t pool_id) {
+    std::map<decltype(std::declval<live_group>().key()), live_group> by_key;
+    for (live_group const& one : detail::live_blocks(pool_id))
+        if (auto const [group, is_new] = by_key.try_emplace(one.key(), one); !is_new) group->second.add(one);
     std::vector<live_group> groups;
-    for (live_group const& one : all) {
-        if (!groups.empty() && groups.back().key() == one.key())
-            groups.back().add(one);
-        else
-            groups.push_back(one);
-    }
-    std::sort(groups.begin(), groups.end(), [](live_group const& a, live_group const& b) {
-        return a.bytes != b.bytes ? a.bytes > b.bytes : a.key() < b.key();
-    });
+    for (auto const& each : by_key)
+        groups.push_back(each.second);
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](live_group const& a, live_group const& b) { return a.bytes > b.bytes; });
     return groups;
 }
 
@@ -361,7 +350,7 @@ inline void print_groups(std::ostream& out, std::vector<live_group> const& group
 }
 
 inline void live_report(pool_core& core, std::ostream& out) {
-    std::vector<live_group> const groups = detail::grouped(detail::live_blocks(core.id()));
+    std::vector<live_group> const groups = detail::live_groups(core.id());
     std::size_t count = 0;
     std::size_t bytes = 0;
     for (live_group const& one : groups) {
@@ -375,7 +364,7 @@ inline void live_report(pool_core& core, std::ostream& out) {
 // The lines of an object pool's report about its objects in use.
 inline void report_objects(pool_core& core, std::ostream& out) {
     out << '\n';
-    detail::print_groups(out, detail::grouped(detail::live_blocks(core.id())));
+    detail::print_groups(out, detail::live_groups(core.id()));
 }
 
 // Asked for by the environment variable POOLED_LIVE_REPORT=1, when a pool is destroyed with blocks or objects in use.

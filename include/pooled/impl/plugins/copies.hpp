@@ -98,7 +98,7 @@ struct copy_directory {
     // release: pairs with the acquire in first(); the record is seen completely written.
     void add(memory_copy& one) noexcept {
         one.next = memory_copies.load(std::memory_order_relaxed);
-        while (!memory_copies.compare_exchange_weak(one.next, &one, std::memory_order_release)) {}
+        while (!memory_copies.compare_exchange_strong(one.next, &one, std::memory_order_release)) {}
     }
 
     // The first of the copies with this layout: the others use its default pool. Requires that there is one.
@@ -117,8 +117,8 @@ struct copy_directory {
             while (~(taken | below) != 0) {
                 auto const bit = static_cast<std::uint32_t>(std::countr_one(taken | below));
                 // acquire: pairs with the release below; the former pool of this id is gone.
-                if (pool_ids[w].compare_exchange_weak(taken, taken | std::uint64_t{1} << bit,
-                                                      std::memory_order_acquire, std::memory_order_relaxed))
+                if (pool_ids[w].compare_exchange_strong(taken, taken | std::uint64_t{1} << bit,
+                                                        std::memory_order_acquire, std::memory_order_relaxed))
                     return w * 64 + bit;
             }
         }
@@ -134,7 +134,7 @@ struct copy_directory {
         std::uint32_t count = type_count.load(std::memory_order_relaxed);
         do {
             if (count == k_type_numbers - k_first_type_number) return 0;
-        } while (!type_count.compare_exchange_weak(count, count + 1, std::memory_order_relaxed));
+        } while (!type_count.compare_exchange_strong(count, count + 1, std::memory_order_relaxed));
         std::uint64_t const number = k_first_type_number + count;
         types[number].store(&type, std::memory_order_relaxed);
         return number;

@@ -50,7 +50,7 @@ POOLED_API void deallocate_elsewhere(void* p) noexcept;
 POOLED_CODE void deallocate_elsewhere(void* p) noexcept {
     memory_copy const* const owner = other_owner_of(p);
     if (owner == nullptr) [[unlikely]]
-        return malloc_blocks::report_no_block(k_no_pool_id, p);
+        return malloc_blocks::report_no_block("?", p);
     owner->deallocate(p);
 }
 

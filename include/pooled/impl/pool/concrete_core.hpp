@@ -110,7 +110,6 @@ public:
             scoped_lock const lock(g_registry);
             scoped_lock const caches_lock(caches());
             m_is_closed.store(true, std::memory_order_relaxed);
-            g_dead_pools.close(this);
             is_last = counted(-memory().close());
         }
         if (is_last) destroy();
@@ -138,11 +137,13 @@ private:
         g_registry.forget(id);
         if (pool_extension* const above = extension()) above->on_destroy();
         if (is_local()) local_cache().release();
-        std::size_t const bytes = memory_at(m_kind) + sizeof(pool_memory);
         memory().~pool_memory();
-        auto const name = m_name;
-        this->~concrete_core();
-        g_dead_pools.free(this, bytes, name);
+        if (auto* const gone = static_cast<concrete_core*>(g_dead_cores.exchange(this))) {
+            std::size_t const bytes = memory_at(gone->m_kind) + sizeof(pool_memory);
+            gone->~concrete_core();
+            checked_memory::forget(reinterpret_cast<std::byte*>(gone), k_min_block_bytes);
+            g_metadata.deallocate(gone, bytes);
+        }
         detail::directory().release_pool_id(id);
     }
 
@@ -224,6 +225,7 @@ private:
                           : detail::allocate_bytes_or_throw(in_pool<sharing::shared>(*this), bytes, align);
     }
     void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        checks::on_return(*this, p);
         if (is_local())
             detail::deallocate_bytes(in_pool<sharing::local>(*this), p, bytes, align);
         else
@@ -248,14 +250,15 @@ inline pool_core& pool_core::create(pool_options options, sharing kind, std::uin
             "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));
     std::size_t const bytes = memory_at(kind) + sizeof(pool_memory);
     void* const at = g_metadata.allocate(bytes);
-    if (!g_dead_pools.open(at)) {
+    if (!checked_memory::prepare(at, bytes)) {
         g_metadata.deallocate(at, bytes);
         POOLED_THROW(std::bad_alloc());
     }
     void* const memory = static_cast<std::byte*>(at) + memory_at(kind);
     auto* const core =
         ::new (at) concrete_core(options, kind, id, made_by, *static_cast<pool_memory*>(memory));
-    ::new (memory) pool_memory(options, core->name(), id, kind == sharing::shared);
+    ::new (memory) pool_memory(options, id, kind == sharing::shared);
+    checked_memory::set_exists(core, true);
     if (kind == sharing::local) {
         auto* const cache = ::new (static_cast<void*>(core + 1)) thread_cache;
         cache->pool_id = id;

@@ -65,9 +65,8 @@ private:
 
 class pool_memory {
 public:
-    // `name` must outlive the pool's memory.
-    pool_memory(pool_options const& options, char const* name, std::uint32_t pool_id, bool is_shared) noexcept
-        : m_upstream(options.upstream, options.max_bytes, options.huge_pages, name),
+    pool_memory(pool_options const& options, std::uint32_t pool_id, bool is_shared) noexcept
+        : m_upstream(options.upstream, options.max_bytes, options.huge_pages),
           m_slabs({.pool_id = pool_id,
                    .is_shared = is_shared,
                    .has_small_slabs = options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes,
@@ -76,7 +75,7 @@ public:
                                            k_granule_bytes),
                    .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
                   m_upstream),
-          m_caches({m_slabs, name, pool_id, is_shared}),
+          m_caches({m_slabs, pool_id, is_shared}),
           m_release_clock(options.release_unused_after),
           m_touches_reserved(options.touch_reserved) {}
 
@@ -330,6 +329,7 @@ inline std::size_t pool_memory::release_free() noexcept {
 // An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
 inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count, large_shape large) {
     if (large.bytes > k_size_max / 4) POOLED_THROW(not_enough_memory(large.bytes));
+    if (count == 0) return true;
     if (is_exact(a, large.bytes)) a = k_exact;
     if (is_exact(b, large.bytes)) b = k_exact;
     class_index const larger = a == k_exact ? b : b == k_exact ? a : detail::larger(a, b);
@@ -351,10 +351,10 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     std::size_t const least =
         count - (smaller != larger ? detail::smaller(free_large, free_in(smaller)) : free_large);
     std::size_t wanted = least;
-    if (std::size_t const per_slab = m_slabs.blocks_of_slab(larger); least != 0 && smaller != larger)
-        wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-    // If all objects are of one class, a bound that is just large enough for them suffices.
     slab_heap::request const what = m_slabs.request_for(larger);
+    std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
+    if (least != 0 && smaller != larger) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+    // If all objects are of one class, a bound that is just large enough for them suffices.
     if (!reserve_spans(mine, what, wanted) && (wanted == least || !reserve_spans(mine, what, least)))
         return false;
     if ((a == k_exact || b == k_exact) && !reserve_exact(large, count)) return false;

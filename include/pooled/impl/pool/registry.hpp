@@ -26,8 +26,8 @@
 #include "pooled/impl/plugins/copies.hpp"
 #include "pooled/options.hpp"
 #if POOLED_HAS_CODE
-#include "pooled/detail/page_map.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
+#include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/metadata.hpp"
@@ -54,10 +54,6 @@ public:
     // acquire: pairs with the release in add(); the constructed core is seen.
     [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept {
         return m_cores[id].load(std::memory_order_acquire);
-    }
-    [[nodiscard]] char const* name_of(std::uint32_t id) const noexcept {
-        pool_core const* const core = find(id);
-        return core != nullptr ? core->name() : "?";
     }
 
     // A new core, under the lowest id that is free in the process. Throws std::bad_alloc when memory or ids (k_max_pools) run
@@ -202,8 +198,11 @@ inline void registry::prepare() {
     static_cast<void>(platform::has_heavy_barrier());  // asks the system, also for a fork
     m_exit_hook.create(end_thread);
     if constexpr (k_hardened) free_mark::choose();
-    detail::start_checks(
-        [](void const* block) noexcept { return g_registry.name_of(g_page_map.find(block).pool_id()); });
+    g_pool_names = [](std::uint32_t id) noexcept {
+        pool_core const* const core = g_registry.find(id);
+        return core != nullptr ? core->name() : "?";
+    };
+    g_local_users.create_hook();
     auto const retire_dead = [](thread_cache& cache) noexcept {
         cache.core->retire(cache);
         g_metadata.deallocate(&cache, sizeof(thread_cache));
@@ -238,10 +237,9 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
     far_array* const old = state.far_caches;
     std::uint32_t const old_count = old != nullptr ? old->count : 0;
     std::uint32_t const count = detail::larger(id - k_far_slot + 1, 2 * old_count + 64);
-    void* const memory = g_metadata.try_allocate(far_array::bytes(count));
+    void* const memory = g_metadata.try_allocate_zeroed(far_array::bytes(count));
     if (memory == nullptr) return nullptr;
     auto* const grown = ::new (memory) far_array{&state, count, {}};
-    detail::fill_n<thread_cache*>(grown->caches(), count, nullptr);
     if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
     m_far_arrays.push_front(*grown);
     if (old != nullptr) free(*old);
