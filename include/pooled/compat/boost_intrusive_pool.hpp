@@ -196,7 +196,7 @@ inline constexpr std::size_t k_unlimited = (std::numeric_limits<std::size_t>::ma
 // lives until the pool is gone and the last item was returned. No lock is held while a function of the user runs. A step of items is
 // constructed completely or not at all.
 template <class Item>
-class item_stock final : public pooled::detail::recycle_list, public item_home {
+class item_stock final : public item_home, public pooled::detail::recycle_list {
 public:
     using recycle_function = std::function<void(Item&)>;
 

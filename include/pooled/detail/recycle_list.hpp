@@ -327,7 +327,7 @@ private:
     void choose_sole(thread_cache* mine) noexcept;
     [[nodiscard]] POOLED_ALWAYS_INLINE grant take_locked(thread_cache* mine, waiter const* self) noexcept;
     [[nodiscard]] bool may_wait() const noexcept;
-    [[nodiscard]] recycle_stack build(std::size_t count, bool all, void* own);
+    [[nodiscard]] POOLED_ALWAYS_INLINE recycle_stack build(std::size_t count, bool all, void* own);
     [[nodiscard]] void* add(recycle_stack& built, std::size_t missing, bool takes_one) noexcept;
     std::size_t destroy_all(recycle_stack& objects) noexcept;
     void* taken(recycle_node* n) noexcept;

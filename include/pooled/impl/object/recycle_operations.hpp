@@ -321,7 +321,7 @@ POOLED_CODE void recycle_list::renew(void* p) noexcept {
 
 // `count` objects, which the list counts already. When memory has run out: none, or those that were built until then, unless it needs
 // all. After an exception none, and the object that the caller had is idle again.
-inline recycle_stack recycle_list::build(std::size_t count, bool all, void* own) {
+POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool all, void* own) {
     recycle_stack built;
     auto const undo = [&]() noexcept {
         destroy_all(built);
