@@ -26,6 +26,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -124,7 +125,7 @@ void report_variable(char const* name, char const* value, char const* what) noex
             k_name, value,
             "it must be a number of milliseconds of at most 9 digits; 0: never, the default is 250");
     else
-        options.release_unused_after = milliseconds(std::atoi(value));
+        options.release_unused_after = std::chrono::milliseconds(std::atoi(value));
     return options;
 }
 
@@ -272,7 +273,7 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
     }
     class_cache& one = same.class_at(at);
     one.prefetch_next(p, k_geometry[at / sizeof(class_cache)].block_bytes);
-    bool const is_pushed = one.push(p);
+    bool const is_pushed = one.push_hot(p) || one.push_cold(p);
     same.gate.leave();
     return is_pushed;
 }
