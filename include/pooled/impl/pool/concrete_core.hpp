@@ -62,7 +62,7 @@ public:
     }
     void put(class_index c, void* block) noexcept override {
         if (!put_cached(c, block))
-            deallocate_past_cache(c, block, c < k_first_large ? own_cache() : find_cache());
+            deallocate_past_cache(c, block, own_cache());
     }
 
     void deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept override {
