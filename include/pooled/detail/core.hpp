@@ -131,9 +131,9 @@ public:
         if (pool_extension* const above = extension()) above->on_retire(cache);
         caches().retire(cache);
     }
-#endif
 
 protected:
+    // Not declared for a user of the compiled library: GCC would describe the class in its debug information, 35 KB.
     pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by,
               pool_memory& memory) noexcept
         : m_made_by(made_by),
@@ -151,6 +151,9 @@ protected:
                 --length;
         options.name.copy(m_name.elements, length);
     }
+#endif
+
+protected:
     ~pool_core() override = default;
     pool_core(pool_core const&) = delete;
     pool_core& operator=(pool_core const&) = delete;
