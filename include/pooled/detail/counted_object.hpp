@@ -169,13 +169,16 @@ struct rc_from_this_tag {};
 template <class T>
 inline constexpr bool k_has_rc_from_this = std::is_base_of_v<rc_from_this_tag, T>;
 
+template <class T>
+void destroy_object(void* object) noexcept {
+    std::destroy_at(static_cast<T*>(object));
+}
 // Destroys the object, which lies in a block; false: it must be deferred.
 template <bool IsImmediate, class T>
 [[nodiscard]] bool try_destroy_in(void const* block, T* object) noexcept {
-    if constexpr (IsImmediate)
-        return detail::try_destroy(object, false);
-    else
-        return !detail::is_incremental(block) && detail::try_destroy(object, true);
+    if constexpr (!IsImmediate)
+        if (detail::is_incremental(block)) return false;
+    return detail::run_unless_deferred(!IsImmediate, destroy_object<T>, object);
 }
 POOLED_ALWAYS_INLINE void defer_object(deferred d, void const* object, std::size_t bytes,
                                        bool is_immediate) noexcept {

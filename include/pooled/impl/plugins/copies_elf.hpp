@@ -82,6 +82,27 @@ struct copy_note {
     char name[8]{'p', 'o', 'o', 'l', 'e', 'd'};
 };
 
+// With the variables of the calling file: the dynamic linker may call another file's search_directory().
+struct directory_search {
+    bool may_make;  // whether to use the calling file's own directory if no other file has one
+    copy_directory& own;
+    copy_link& link;
+    copy_directory* found = nullptr;
+};
+
+struct file_search {
+    void const* address;
+    char const* name = nullptr;  // null: the executable, which is never unloaded
+};
+
+// Visitors. The first one may run a visit of its own, under the loader's lock.
+POOLED_API int search_directory(loaded_file*, std::size_t, void* search) noexcept;
+POOLED_API int search_file(loaded_file* file, std::size_t, void* search) noexcept;
+// Requires a loaded file. Takes the loader's lock.
+[[nodiscard]] POOLED_API bool keep_loaded(char const* file) noexcept;
+
+#if POOLED_HAS_CODE
+
 // Calls visit(copy_link&) for each note of one loaded file. It looks for notes at every multiple of 4, because linkers align
 // other notes in different ways.
 template <class Visit>
@@ -100,17 +121,9 @@ void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
     }
 }
 
-// With the variables of the calling file: the dynamic linker may call another file's search_directory().
-struct directory_search {
-    bool may_make;  // whether to use the calling file's own directory if no other file has one
-    copy_directory& own;
-    copy_link& link;
-    copy_directory* found = nullptr;
-};
-
 // The loader holds its lock during each dl_iterate_phdr (in glibc, where it is recursive), so copies do this one after the
 // other. On other systems, files are not unloaded, or do not have separate copies.
-inline int search_directory(loaded_file*, std::size_t, void* argument) noexcept {
+POOLED_CODE int search_directory(loaded_file*, std::size_t, void* argument) noexcept {
     auto& search = *static_cast<directory_search*>(argument);
     auto const look = [](loaded_file* file, std::size_t, void* result) noexcept {
         // acquire: pairs with the release below; the constructed directory is seen.
@@ -126,12 +139,7 @@ inline int search_directory(loaded_file*, std::size_t, void* argument) noexcept 
     return 1;
 }
 
-struct file_search {
-    void const* address;
-    char const* name = nullptr;  // null: the executable, which is never unloaded
-};
-
-inline int search_file(loaded_file* file, std::size_t, void* argument) noexcept {
+POOLED_CODE int search_file(loaded_file* file, std::size_t, void* argument) noexcept {
     auto& search = *static_cast<file_search*>(argument);
     bool is_here = false;
     // The name that musl gives a static executable.
@@ -151,14 +159,15 @@ inline int search_file(loaded_file* file, std::size_t, void* argument) noexcept 
 // dlopen in a static executable.
 [[gnu::weakref("dlsym")]] static void* dlsym_if_any(void* handle, char const* name);
 
-// Requires a loaded file. Takes the loader's lock.
-[[nodiscard]] inline bool keep_loaded(char const* file) noexcept {
+POOLED_CODE bool keep_loaded(char const* file) noexcept {
     using dlopen_type = void* (*)(char const*, int);
     auto const open = dlsym_if_any != nullptr
                           ? reinterpret_cast<dlopen_type>(dlsym_if_any(k_all_files, "dlopen"))
                           : nullptr;
     return open != nullptr && open(file, k_keep) != nullptr;
 }
+
+#endif
 
 // From now on, dlclose() does not unload the calling file, because threads that end, other copies and the exit of the process
 // call into it. Must not be called under a lock of the library. Reports, once, a file that cannot be pinned.

@@ -322,36 +322,14 @@ static_assert(std::is_trivially_destructible_v<teardown_state>);
 POOLED_THREAD_STATE(teardown_state, t_teardown, {});
 
 // Out of line, so that a fibre that moves to another thread between two calls uses the state of its present thread.
-[[nodiscard]] POOLED_API drop_way choose_way(bool is_unordered) noexcept;
 POOLED_API bool begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept;
 POOLED_API void end_outermost(outermost_drop& drop) noexcept;
 
-// Calls `destroy()`, then destroys the objects deferred to this drop, and those that they drop, until none is left.
-template <class Destroy>
-POOLED_NOINLINE void drop_outermost(outermost_kind kind, Destroy destroy) noexcept {
-    outermost_drop self;
-    begin_outermost(self, kind);
-    destroy();
-    self.queue.finish();
-    end_outermost(self);
-}
+// Calls destroy(object) immediately and returns true, or returns false: the object must be deferred.
+[[nodiscard]] POOLED_API bool run_unless_deferred(bool is_unordered, void (*destroy)(void* object) noexcept,
+                                                  void* object) noexcept;
 
-// Calls `destroy()` immediately and returns true, or returns false: the object must be deferred.
-template <class Destroy>
-[[nodiscard]] bool run_unless_deferred(bool is_unordered, Destroy destroy) noexcept {
-    drop_way const way = detail::choose_way(is_unordered);
-    if (way == drop_way::destroy)
-        destroy();
-    else if (way == drop_way::outermost)
-        detail::drop_outermost(is_unordered ? outermost_kind::unordered : outermost_kind::immediate, destroy);
-    return way != drop_way::defer;
-}
-template <class T>
-[[nodiscard]] bool try_destroy(T* object, bool is_unordered) noexcept {
-    return detail::run_unless_deferred(is_unordered, [object] { std::destroy_at(object); });
-}
-
-// Defers an object for which choose_way() returned drop_way::defer. If there is no memory to record it, it is destroyed
+// Defers an object for which run_unless_deferred() was false. If there is no memory to record it, it is destroyed
 // immediately, within the destructor that dropped it.
 POOLED_API void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept;
 
@@ -360,15 +338,32 @@ inline constexpr std::size_t k_objects_per_retry = 256;
 
 #if POOLED_HAS_CODE
 
-POOLED_CODE drop_way choose_way(bool is_unordered) noexcept {
-    return t_teardown().choose(stack_pointer(), is_unordered);
-}
-
-POOLED_CODE bool begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept {
+POOLED_NOINLINE POOLED_CODE bool begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept {
     return t_teardown().begin(drop, stack_pointer(), kind);
 }
 
-POOLED_CODE void end_outermost(outermost_drop& drop) noexcept { t_teardown().end(drop); }
+POOLED_NOINLINE POOLED_CODE void end_outermost(outermost_drop& drop) noexcept { t_teardown().end(drop); }
+
+// Destroys the object, then those that were deferred to this drop, and those that they drop, until none is left.
+POOLED_NOINLINE inline void drop_outermost(outermost_kind kind, void (*destroy)(void* object) noexcept,
+                                           void* object) noexcept {
+    outermost_drop self;
+    begin_outermost(self, kind);
+    destroy(object);
+    self.queue.finish();
+    end_outermost(self);
+}
+
+POOLED_CODE bool run_unless_deferred(bool is_unordered, void (*destroy)(void* object) noexcept,
+                                     void* object) noexcept {
+    drop_way const way = t_teardown().choose(stack_pointer(), is_unordered);
+    if (way == drop_way::destroy)
+        destroy(object);
+    else if (way == drop_way::outermost)
+        detail::drop_outermost(is_unordered ? outermost_kind::unordered : outermost_kind::immediate, destroy,
+                               object);
+    return way != drop_way::defer;
+}
 
 POOLED_CODE void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept {
     outermost_drop* const to = std::exchange(t_teardown().recipient, nullptr);
@@ -377,7 +372,8 @@ POOLED_CODE void defer_to_outermost(deferred d, void const* object, std::size_t 
 
 // Destroys an object that cannot be deferred by its pool.
 inline void finish_now(deferred d) noexcept {
-    if (!detail::run_unless_deferred(false, [d] { d.finish(); }))
+    auto const finish = [](void* one) noexcept { static_cast<deferred const*>(one)->finish(); };
+    if (!detail::run_unless_deferred(false, finish, &d))
         detail::defer_to_outermost(d, d.object(), d.type().object_bytes);
 }
 
