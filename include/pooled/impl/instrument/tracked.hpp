@@ -216,7 +216,6 @@ POOLED_STATE(table, g_tracked);
 
 // Out of line: its caller is the place, where there is no better one.
 POOLED_NOINLINE inline void on_allocate(std::uint32_t pool_id, void* block, std::size_t bytes) noexcept {
-    if (block == nullptr) return;
     site where = tracking::take();
     if (!where.is_listed) return;
     if (where.address == nullptr) {
@@ -322,8 +321,9 @@ inline void print_address(std::ostream& out, void const* address) {
     std::vector<live_group> groups;
     for (auto const& each : by_key)
         groups.push_back(each.second);
-    std::stable_sort(groups.begin(), groups.end(),
-                     [](live_group const& a, live_group const& b) { return a.bytes > b.bytes; });
+    std::sort(groups.begin(), groups.end(), [](live_group const& a, live_group const& b) {
+        return a.bytes != b.bytes ? a.bytes > b.bytes : a.key() < b.key();
+    });
     return groups;
 }
 
