@@ -13,6 +13,7 @@ from pathlib import Path
 from poolbench.analysis import stats
 from poolbench.analysis.estimate import Rows, fastest, matching
 from poolbench.plan.description import ALL, MAIN_TOOLCHAIN, TIME, Where
+from poolbench.system.mallocs import OURS as OURS_PRELOADED
 
 FILE = Path(__file__).resolve().parent.parent / "claims.toml"
 OURS_BY = "pooled"  # of a claim that is our own promise
@@ -98,8 +99,10 @@ def _cell(estimated: Rows, sides: list[Where], common: Where, installed: Sequenc
             one = matching(estimated, {**common, **side, **dict(zip(lists, values, strict=True))})
             if not one:
                 return None
-            if {**common, **side}["malloc"] == ALL and set(installed) - {row["malloc"] for row in one}:
-                return None
+            if {**common, **side}["malloc"] == ALL:
+                if set(installed) - {row["malloc"] for row in one}:
+                    return None
+                one = [row for row in one if row["malloc"] != OURS_PRELOADED]  # it is no rival of ours
             found += one
     return fastest(found)
 

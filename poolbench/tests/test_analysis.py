@@ -202,6 +202,14 @@ def test_the_fastest_malloc_is_unknown_while_an_installed_one_was_not_measured(t
     assert (known.verdict, unknown.tests[0].why) == (Verdict.holds, "not measured")
 
 
+def test_our_own_operator_new_is_not_the_fastest_malloc(tmp_path):
+    below = {"contender": "make_shared", "malloc": "all"}
+    claim = {**ABOUT_TWICE, "tests": [{"above": {"contender": "new"}, "below": below, "at_least": 1.8, "at_most": 2.2}]}
+    times = {support.cell("new"): 20.0, support.cell("make_shared"): 10.0}
+    times[support.cell("make_shared", malloc="pooled-new")] = 5.0
+    assert judged(tmp_path, {cell: noisy(time) for cell, time in times.items()}, claim).verdict is Verdict.holds
+
+
 def test_claims_end_in_status_1_when_a_promise_of_ours_does_not_hold(tmp_path):
     cells = [support.cell(c, workload="create_drop", payload=48) for c in ("pooled", "pooled_instance")]
     kept = support.results_file(tmp_path / "kept.jsonl", {cells[0]: noisy(10.0), cells[1]: noisy(10.5)})
