@@ -25,10 +25,12 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
+#include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/handles.hpp"
+#include "pooled/detail/make.hpp"
 #include "pooled/detail/recycle_list.hpp"
 #include "pooled/detail/slot.hpp"
+#include "pooled/detail/standard_control_block.hpp"
 #include "pooled/error.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/checked_memory.hpp"
@@ -36,12 +38,16 @@
 #include "pooled/impl/object/recycle_operations.hpp"
 #include "pooled/impl/object/wait_queue.hpp"
 #include "pooled/impl/pool/slow_path.hpp"
+#include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/options.hpp"
 #include "pooled/pool.hpp"
+#include "pooled/rc_from_this.hpp"
 #include "pooled/rc_ptr.hpp"
 #include "pooled/stats.hpp"
+#include "pooled/unique_ptr.hpp"
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -368,6 +374,102 @@ private:
 // What acquire forwards to the lifecycle's on_acquire.
 template <class L, class T, class... Args>
 concept acquire_arguments = acquires_with<L, T, Args...> && !k_begins_with_stop_token<Args...>;
+
+// How the handles own a slot; none holds more than the object's address, since the slot begins at a fixed distance in front of it.
+//
+//   std::shared_ptr       its control block lies in the slot: the deleter releases the object; the allocator's deallocate, called
+//                         after the last weak_ptr, recycles the slot
+//   unique_ptr, rc_ptr    the word in front of the object counts, and names a type whose functions do both
+
+// Allocates the one control block in the slot.
+template <class Other, class Recycler>
+class control_allocator {
+public:
+    using value_type = Other;
+
+    explicit control_allocator(slot& s) noexcept : m_slot(&s) {}
+    template <class V>
+    control_allocator(control_allocator<V, Recycler> const& other) noexcept  // NOLINT: allocators convert
+        : m_slot(other.m_slot) {}
+
+    [[nodiscard]] Other* allocate([[maybe_unused]] std::size_t n) noexcept {
+        static_assert(sizeof(Other) <= sizeof(slot::control) && alignof(Other) <= alignof(slot),
+                      "pooled: this standard library's control block is larger than k_control_bytes says");
+        POOLED_ASSERT(n == 1, "pooled: object_pool: a control block is one object");
+        return reinterpret_cast<Other*>(m_slot->control);
+    }
+    void deallocate(Other* p, std::size_t) noexcept {
+        slot& s = *std::launder(reinterpret_cast<slot*>(p));
+        Recycler::of(s).recycle(s);
+    }
+
+    template <class V>
+    [[nodiscard]] friend bool operator==(control_allocator const& a,
+                                         control_allocator<V, Recycler> const& b) noexcept {
+        return a.m_slot == b.m_slot;
+    }
+
+private:
+    template <class, class>
+    friend class control_allocator;
+    slot* m_slot;
+};
+
+// The Origin of an object: its last owner releases it, and its slot is recycled with its last observer.
+// Never deferred: an object rarely drops others when it is released, and a thread may be waiting for it.
+template <class T, class Recycler>
+struct recycled {
+    static constexpr bool k_is_default = false;
+    static constexpr bool k_is_immediate = true;
+
+    static void retire(T* object) noexcept {
+        slot& s = Recycler::layout::slot_of(object);
+        Recycler::of(s).release(s);
+    }
+    static void deallocate(void* block, std::size_t, std::size_t) noexcept {
+        std::byte* const object = static_cast<std::byte*>(block) + counted_object<T, recycled>::k_offset;
+        auto* const header = reinterpret_cast<count_header*>(object) - 1;
+        if constexpr (POOLED_CHECKED != 0)
+            header->word.store(0, std::memory_order_relaxed);  // a second drop is detected
+        instrument::mark_header(header);                       // likewise
+        slot& s = Recycler::layout::slot_of(reinterpret_cast<T*>(object));
+        Recycler::of(s).recycle(s);
+    }
+};
+
+// The kinds of handle. Each is constructed before a slot is acquired, because construction may throw, and then owns the slot;
+// empty for null. Always inlined, as make_shared is: a std::shared_ptr that is returned through memory is written in two halves.
+template <class T, class Recycler>
+struct shared_handle {
+    using pointer = std::shared_ptr<T>;
+    static constexpr tracking::weak_test k_is_only_weak = &standard_control_block::is_only_weak;
+
+    [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
+        if (s == nullptr) return {};
+        return pointer(
+            std::addressof(Recycler::layout::object_of(*s)),
+            [](T* object) noexcept { recycled<T, Recycler>::retire(object); },
+            control_allocator<T, Recycler>(*s));
+    }
+};
+
+// By their Owner: unique_owner, rc_owner.
+template <class T, class Recycler, class Owner>
+struct counted_handle {
+    using pointer = typename Owner::template pointer<T>;
+    static constexpr tracking::weak_test k_is_only_weak =
+        Owner::k_counts_owners ? &is_only_weakly_counted<Recycler::layout::k_offset> : nullptr;
+
+    using counted = counted_object<T, recycled<T, Recycler>>;
+    type_tag const type = counted::tag();
+    [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
+        if (s == nullptr) return {};
+        T* const object = std::addressof(Recycler::layout::object_of(*s));
+        counted::set_header(object, type, Owner::k_counts);
+        detail::introduce(object);
+        return Owner::template own<T>(object);
+    }
+};
 
 template <class T, class Lifecycle, sharing Sharing>
 class basic_object_pool {

@@ -81,7 +81,7 @@ void forget_owners(T&) noexcept {
     ++g_hijacked;
 }
 
-// detail/handles.hpp, object_pool.hpp
+// object_pool.hpp
 template <class T>
 void introduce(T*) {
     ++g_hijacked;
