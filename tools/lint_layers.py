@@ -85,7 +85,7 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 # How many lines the headers of a layer have at most.
 LINES = {
     "base": 664,
-    "os": 1996,
+    "os": 1997,
     "heap": 2208,
     "cache": 1575,
     "pool": 2916,
@@ -94,6 +94,8 @@ LINES = {
     "object": 2064,
     "compat": 2035,
 }
+# Compiled on their systems alone.
+OF_OTHER_SYSTEMS = {f"impl/os/platform_{system}.hpp" for system in ("apple", "windows")}
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 GCC = "g++"
@@ -258,8 +260,9 @@ def check_alone(include: Path, headers: dict[str, Header]) -> list[Finding]:
     # GCC makes an inline function that is used and not defined an error of its own.
     command = [GCC, "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
     with ThreadPoolExecutor(os.cpu_count()) as workers:
-        errors = list(workers.map(lambda name: compile_text(command, include_lines([name])), headers))
-    failed = {name: error for name, error in zip(headers, errors, strict=True) if error}
+        names = [name for name in headers if name not in OF_OTHER_SYSTEMS]
+        errors = list(workers.map(lambda name: compile_text(command, include_lines([name])), names))
+    failed = {name: error for name, error in zip(names, errors, strict=True) if error}
     # A header whose own includes fail says nothing new.
     return [
         Finding(headers[name].shown, 1, f"does not compile alone with {GCC}. First error:\n    {error}")
@@ -270,7 +273,7 @@ def check_alone(include: Path, headers: dict[str, Header]) -> list[Finding]:
 
 def check_libcxx(include: Path, headers: dict[str, Header]) -> list[Finding]:
     command = [CLANG, "-stdlib=libc++", "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
-    error = compile_text(command, include_lines(list(headers)))
+    error = compile_text(command, include_lines([name for name in headers if name not in OF_OTHER_SYSTEMS]))
     return [Finding("include/pooled", 0, f"does not compile with {CLANG} and libc++: {error}")] if error else []
 
 

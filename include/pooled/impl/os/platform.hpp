@@ -14,14 +14,15 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
+#if !defined(_WIN32)  // first, for the single header, which has the text of each file once
+#include "pooled/impl/os/platform_posix.hpp"
+#endif
 #if defined(__linux__)
 #include "pooled/impl/os/platform_linux.hpp"
 #elif defined(_WIN32)
 #include "pooled/impl/os/platform_windows.hpp"
 #elif defined(__APPLE__)
 #include "pooled/impl/os/platform_apple.hpp"
-#elif defined(__unix__)
-#include "pooled/impl/os/platform_posix.hpp"
 #endif
 
 #include <atomic>
