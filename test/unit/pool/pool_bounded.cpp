@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory_resource>
 #include <string>
 #include <thread>
@@ -38,8 +39,9 @@ protected:
 TYPED_TEST_SUITE(bounded, test::pool_kinds, test::pool_kind_names);
 
 TYPED_TEST(bounded, pool_never_takes_more_than_its_bound) {
-    for (std::size_t const max : {1UL, 15UL, 16UL, 100UL, 4095UL, 4096UL, 10'000UL, 16 * k_kib, 100'000UL,
-                                  k_mib, k_mib + 1, 4 * k_mib - 1, 4 * k_mib, 5'000'000UL})
+    for (std::size_t const max :
+         std::initializer_list<std::size_t>{1, 15, 16, 100, 4095, 4096, 10'000, 16 * k_kib, 100'000, k_mib,
+                                            k_mib + 1, 4 * k_mib - 1, 4 * k_mib, 5'000'000})
         for (std::size_t const bytes : {16UL, 48UL, 1500UL, 20'000UL, 32'768UL, 50'000UL}) {
             test::counting_upstream books;
             TypeParam pool{{.max_bytes = max, .upstream = &books}};
