@@ -88,7 +88,7 @@ LINES = {
     "os": 1997,
     "heap": 2208,
     "cache": 1575,
-    "pool": 2916,
+    "pool": 2879,
     "teardown": 1258,
     "smart": 2765,
     "object": 2064,

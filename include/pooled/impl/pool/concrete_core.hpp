@@ -2,7 +2,8 @@
 #pragma once
 
 // The core of a pool, as the copy of the library that made it serves it: the slow operations. What is called here runs the code of that
-// copy, whoever calls. An instrument (impl/instrument/instrument.hpp) sees each block here, as it is given to a caller and as it returns.
+// copy, whoever calls. The instruments (impl/instrument/) see each block here, as it is given to a caller and as it returns. Unless the
+// hardened build is on, threads of a build with an instrument have no cache that the inlined code finds, so all calls come here.
 //
 // A source that makes no pool contains none of this. Any thread may call. O(1), besides what the pool's memory takes.
 
@@ -21,9 +22,11 @@
 #include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/upstream.hpp"
+#include "pooled/impl/instrument/checked.hpp"
 #include "pooled/impl/instrument/checked_memory.hpp"
-#include "pooled/impl/instrument/instrument.hpp"
+#include "pooled/impl/instrument/hardened.hpp"
 #include "pooled/impl/instrument/malloc_backed.hpp"
+#include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
@@ -58,11 +61,14 @@ public:
         return give(c, caches().allocate(c, own_cache()), bytes, align);
     }
     void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept override {
-        take_back(c, instrument::taken(*this, c, p, bytes));
+        void* const block = malloc_blocks::take(*this, c, p, bytes);
+        checks::on_deallocate(*this, c, block, bytes);
+        if constexpr (k_hardened) hardened::on_deallocate(id(), c, block);
+        tracking::on_deallocate(block);
+        take_back(c, block);
     }
     void put(class_index c, void* block) noexcept override {
-        if (!put_cached(c, block))
-            deallocate_past_cache(c, block, own_cache());
+        if (!put_cached(c, block)) deallocate_past_cache(c, block, own_cache());
     }
 
     void deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept override {
@@ -116,13 +122,19 @@ public:
         g_registry.free_closed_caches();  // the calling thread's cache was one of them
     }
 
-    // A block for the caller, which gets it or, if a tool has no memory for it, an exception. Null stays null.
+    // What the caller gets for a request of class `c`, perhaps k_large, that the block serves: in the malloc-backed build another one or,
+    // if malloc has no memory, an exception. Null stays null.
     [[nodiscard]] void* give(class_index c, void* block, std::size_t bytes, std::size_t align) {
-        void* const given = instrument::given(*this, c, block, bytes, align);
-        if (given != nullptr || block == nullptr) [[likely]]
-            return given;
-        take_back(c, block);
-        POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        if (block == nullptr) return nullptr;
+        if constexpr (k_hardened) hardened::on_allocate(c, block);
+        void* const given = malloc_blocks::give(*this, block, bytes, align);
+        if (given == nullptr) [[unlikely]] {
+            take_back(c, block);
+            POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        }
+        checks::on_allocate(*this, block, bytes);
+        tracking::on_allocate(id(), block, bytes);
+        return given;
     }
 
 private:
