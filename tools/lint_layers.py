@@ -91,7 +91,7 @@ LINES = {
     "pool": 2879,
     "teardown": 1258,
     "smart": 2765,
-    "object": 2064,
+    "object": 2066,
     "compat": 2035,
 }
 # Compiled on their systems alone.

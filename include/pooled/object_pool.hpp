@@ -446,9 +446,11 @@ struct shared_handle {
 
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
+        T* const acquired = std::addressof(Recycler::layout::object_of(*s));
+        if constexpr (k_hardened && k_has_rc_from_this<T>)  // the mark would be a count
+            counted_object<T, recycled<T, Recycler>>::set_header(acquired, k_no_type, 0);
         return pointer(
-            std::addressof(Recycler::layout::object_of(*s)),
-            [](T* object) noexcept { recycled<T, Recycler>::retire(object); },
+            acquired, [](T* object) noexcept { recycled<T, Recycler>::retire(object); },
             control_allocator<T, Recycler>(*s));
     }
 };
