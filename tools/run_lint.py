@@ -21,6 +21,8 @@ CLANG_FORMAT = "clang-format-19"
 CLANG_TIDY = "clang-tidy-19"
 # Not for clang-tidy: their libraries' headers take it 10 to 20 seconds each.
 SLOW_EXAMPLES = {"asio_server", "capture_pipeline", "json_documents"}
+# Where nothing is run: an example is compiled.
+UNTESTED_SYSTEMS = ["aarch64-macos", "x86_64-freebsd", "x86_64-netbsd", "x86_64-linux-musl"]
 OF_OTHER_SYSTEMS = {"platform_apple", "platform_windows"}
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 CXX_FOLDERS = ["include", "test", "bench", "poolprofile", "examples"]
@@ -106,6 +108,31 @@ def check_python() -> bool:
     return ruff("check") and ruff("format", "--check")
 
 
+def check_systems() -> bool:
+    """Compiles an example for systems on which nothing is run, with Zig's Clang and their headers."""
+    if importlib.util.find_spec("ziglang") is None:
+        print("systems: ziglang is not in .venv, so the library was not compiled for other systems")
+        return True
+    out = ROOT / "build/lint-systems"
+    out.mkdir(parents=True, exist_ok=True)
+
+    def compiles(target: str) -> bool:
+        command = [
+            sys.executable,
+            "-m",
+            "ziglang",
+            "c++",
+            "-target",
+            target,
+            "-std=c++20",
+            "-DPOOLED_UNTESTED_PLATFORM=1",
+        ]
+        return run(*command, "-Iinclude", "-c", "examples/quick_start.cpp", "-o", out / f"{target}.o")
+
+    with ThreadPoolExecutor(2) as workers:
+        return all(list(workers.map(compiles, UNTESTED_SYSTEMS)))
+
+
 def check_shell() -> bool:
     return all(run("bash", "-n", script) for script in ("tools/setup", "tools/build_mallocs", ".ci/run"))
 
@@ -133,7 +160,7 @@ def main(argv: list[str]) -> int:
     if argv:
         print(__doc__, file=sys.stderr)
         return 2
-    checks = [check_layers, check_format, check_tidy, check_python, check_shell, check_workflows]
+    checks = [check_layers, check_format, check_tidy, check_systems, check_python, check_shell, check_workflows]
     failed = []
     for check in checks:
         name = check.__name__[len("check_") :]

@@ -101,7 +101,7 @@ def test_a_changed_pyproject_installs_the_packages_anew(machine):
     [
         ("single-header", set(), "quom"),
         ("package", set(), "quom setuptools"),
-        ("lint", {"clang-19", "clang-tidy-19"}, "ruff"),
+        ("lint", {"clang-19", "clang-tidy-19"}, "ruff ziglang"),
         ("docs", {"doxygen"}, "mkdocs-material"),
         ("test gcc:unit", {"googletest"}, ""),
         ("test tsan:stress checked:behaviour", {"googletest", "clang-19"}, ""),
