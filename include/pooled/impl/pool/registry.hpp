@@ -335,8 +335,8 @@ inline void registry::end_thread(void* argument) noexcept {
          cache != nullptr;)  // closed caches may be freed meanwhile
         cache = return_large(*cache) ? state.owned.first() : state.owned.after(*cache);
     state.ended = true;
-    for (thread_cache*& near : state.near_caches)
-        near = nullptr;
+    for (thread_cache*& slot : state.near_caches)
+        slot = nullptr;
     state.forget(state.recent);
     unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
     state.has_closed.store(false, std::memory_order_relaxed);
