@@ -94,17 +94,23 @@
 // thread has ended. So they are laid out as the system's loader wants it, in the section that it copies for each thread, and found
 // at their offset in the copy.
 #if defined(_WIN32) && !defined(__clang__)
-#define POOLED_THREAD_STATE(type, name, ...)                                                          \
-    __attribute__((section(".tls$POOLED_" #name))) POOLED_STATE(type, name##_of_thread, __VA_ARGS__); \
-    [[nodiscard]] POOLED_ALWAYS_INLINE type& name() noexcept {                                        \
-        void** files = nullptr;                                                                       \
-        type* found = nullptr;                                                                        \
-        asm("movq %%gs:0x58, %0" : "=r"(files));                                                      \
-        asm("leaq %c2@SECREL32(%1), %0"                                                               \
-            : "=r"(found)                                                                             \
-            : "r"(files[pooled_tls_index]), "i"(&name##_of_thread));                                  \
-        return *found;                                                                                \
-    }                                                                                                 \
+#if POOLED_HAS_CODE
+#define POOLED_DEFINED POOLED_USED  // the compiler does not see its use
+#else
+#define POOLED_DEFINED
+#endif
+#define POOLED_THREAD_STATE(type, name, ...)                                           \
+    POOLED_DEFINED __attribute__((section(".tls$POOLED_" #name))) POOLED_STATE(        \
+        type, name##_of_thread POOLED_SYMBOL(#name "_" POOLED_ABI_NAME), __VA_ARGS__); \
+    [[nodiscard]] POOLED_ALWAYS_INLINE type& name() noexcept {                         \
+        void** files = nullptr;                                                        \
+        type* found = nullptr;                                                         \
+        asm("movq %%gs:0x58, %0" : "=r"(files));                                       \
+        asm("leaq " #name "_" POOLED_ABI_NAME "@SECREL32(%1), %0"                      \
+            : "=r"(found)                                                              \
+            : "r"(files[pooled_tls_index]));                                           \
+        return *found;                                                                 \
+    }                                                                                  \
     static_assert(true)
 extern "C" unsigned pooled_tls_index POOLED_SYMBOL("_tls_index");
 #else
