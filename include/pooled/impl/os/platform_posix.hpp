@@ -118,6 +118,7 @@ struct posix_platform {
     }
 
     [[nodiscard]] static char const* trusted_variable(char const* name) noexcept {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): as any program that reads its environment
         return ::getuid() == ::geteuid() && ::getgid() == ::getegid() ? std::getenv(name) : nullptr;
     }
     [[nodiscard]] static bool random([[maybe_unused]] std::uint64_t& bits) noexcept {
