@@ -85,17 +85,17 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 # How many lines the headers of a layer have at most.
 LINES = {
     "base": 664,
-    "os": 1998,
+    "os": 2004,
     "heap": 2208,
     "cache": 1575,
     "pool": 2879,
     "teardown": 1258,
     "smart": 2765,
-    "object": 2066,
+    "object": 2067,
     "compat": 2035,
 }
 # Compiled on their systems alone.
-OF_OTHER_SYSTEMS = {f"impl/os/platform_{system}.hpp" for system in ("apple", "windows")}
+OF_OTHER_SYSTEMS = {f"impl/{name}.hpp" for name in ("os/platform_apple", "os/platform_windows", "plugins/copies_none")}
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 GCC = "g++"

@@ -82,6 +82,7 @@ private:
     template <class F>
     struct held final : any {
         template <class From>
+            requires(!std::is_same_v<std::remove_cvref_t<From>, held>)
         explicit held(From&& from) : function(std::forward<From>(from)) {}
         [[nodiscard]] std::unique_ptr<any> clone() const override { return std::make_unique<held>(function); }
         Result call(Args... args) override { return static_cast<Result>(apply(std::forward<Args>(args)...)); }

@@ -36,7 +36,7 @@ public:
     }
     POOLED_ALWAYS_INLINE ~section() {
         waiter* const to_wake =
-            m_list.m_waiters.size() != 0 ? m_list.m_waiters.offer(m_list.available()) : nullptr;
+            m_list.m_waiters.empty() ? nullptr : m_list.m_waiters.offer(m_list.available());
         if (m_gate != nullptr)
             m_gate->leave();
         else
@@ -367,7 +367,7 @@ POOLED_CODE void* recycle_list::add(recycle_stack& built, std::size_t missing, b
             to.push(*n);
         m_builder = nullptr;
         update_spare();
-        is_due = m_waiters.size() != 0 && m_waiters.is_due(available());
+        is_due = !m_waiters.empty() && m_waiters.is_due(available());
     }
     while (is_due) {  // a section offers one object
         section const own(*this);
