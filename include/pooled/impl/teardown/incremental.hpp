@@ -173,12 +173,12 @@ public:
         ++t_deferrals().drains;
         while (done != budget && g_registry.find(id) == &core) {  // a destructor may destroy the pool
             deferred next;
-            if (mine != nullptr && take_one(*mine, next)) {
-                mine = destroy(next);
-                ++done;
-            } else if (mine = collect(); mine == nullptr) {
-                break;
+            if (mine == nullptr || !take_one(*mine, next)) {
+                if (mine = collect(); mine != nullptr) continue;
+                if (!take_kept(next)) break;
             }
+            mine = destroy(next);
+            ++done;
         }
         if (--t_deferrals().drains == 0 && t_state().ended) g_registry.end_thread(&t_state());
         return done;
@@ -277,7 +277,8 @@ private:
     }
     [[nodiscard]] POOLED_NOINLINE thread_cache* make_own() noexcept {
         if (t_deferrals().has_ended && t_deferrals().drains == 0) return nullptr;
-        if (!t_deferrals().has_ended) {
+        thread_cache* const mine = g_registry.attach(m_core, t_deferrals().drains != 0);
+        if (mine != nullptr && !t_deferrals().has_ended) {
             // What the thread has deferred is destroyed when its thread_local objects are: before older ones.
             struct deferral_guard {
                 ~deferral_guard() { finish_thread(); }
@@ -286,7 +287,7 @@ private:
             static_cast<void>(&guard);
             t_deferrals().is_armed = true;
         }
-        return g_registry.attach(m_core, t_deferrals().drains != 0);
+        return mine;
     }
 
     [[nodiscard]] POOLED_NOINLINE static bool make_batch(thread_deferred& to) noexcept {
@@ -343,6 +344,20 @@ private:
         mine->deferred.batch = first;
         mine->deferred.size = first->queue.size();
         return mine;
+    }
+
+    // After collect() returned null: for a thread without memory for a cache. False when there are no objects.
+    [[nodiscard]] bool take_kept(deferred& next) noexcept {
+        if (m_kept == nullptr) [[likely]]  // a hint
+            return false;
+        scoped_lock const lock(m_core.caches());
+        deferred_batch* const first = m_kept;
+        if (first == nullptr) return false;
+        next = first->queue.pop();
+        if (!first->queue.empty()) return true;
+        m_kept = first->next;
+        g_metadata.deallocate(first, sizeof(deferred_batch));
+        return true;
     }
 
     // The functions that follow require the lock of the caches.
