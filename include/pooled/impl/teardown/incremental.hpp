@@ -138,6 +138,7 @@ public:
     static void finish_thread() noexcept {
         t_deferrals().is_destroying = true;  // allocations in destructors then destroy nothing themselves
         t_deferrals().drains = 0;            // a destructor that a drain ran may have called exit()
+        bool is_again = false;
         for (thread_cache* each = t_state().owned.first(); each != nullptr;) {
             deferred next;
             deferred_objects* of = nullptr;  // the object keeps its pool
@@ -145,11 +146,12 @@ public:
                     of = static_cast<deferred_objects*>(core.extension());
                     return of->take_one(*each, next);
                 })) {
-                static_cast<void>(of->destroy(next));
-                each = t_state().owned.first();
+                is_again = true;
+                each = of->destroy(next);
             } else {
                 each = t_state().owned.after(*each);
             }
+            if (each == nullptr && std::exchange(is_again, false)) each = t_state().owned.first();
         }
         t_deferrals().has_ended = true;
         t_deferrals().is_armed = false;
