@@ -25,6 +25,7 @@
 #if POOLED_HAS_CODE
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
@@ -67,14 +68,21 @@ POOLED_API void defer_or_finish(deferred d, void const* object, std::size_t obje
 
 #if POOLED_HAS_CODE
 
+// A drain in progress, on the stack of its caller.
+class deferred_objects;
+struct pool_drain {
+    deferred_objects* of;  // null: a destructor that it ran has destroyed the pool
+    list_links<pool_drain> links;
+};
+
 // Constant-initialised and trivially destructible, so it works until the thread has ended.
 struct thread_deferrals {
     // A deferred object is being destroyed: drops and allocations in its destructor destroy no other.
     bool is_destroying = false;
     bool is_armed = false;   // finish_thread() will run
     bool has_ended = false;  // it has run: the thread defers nothing any more, unless it drains
-    unsigned drains = 0;     // in progress
     unsigned reliefs = 0;    // that allocations without memory run, each in a destructor of the one before
+    intrusive_list<pool_drain> drains;  // a fibre's may end before one that began later
 };
 POOLED_THREAD_STATE(thread_deferrals, t_deferrals, {});
 
@@ -137,7 +145,7 @@ public:
     // The calling thread ends. Destructors may defer more, in any pool, until nothing is left.
     static void finish_thread() noexcept {
         t_deferrals().is_destroying = true;  // allocations in destructors then destroy nothing themselves
-        t_deferrals().drains = 0;            // a destructor that a drain ran may have called exit()
+        t_deferrals().drains = {};           // a destructor that a drain ran may have called exit()
         bool is_again = false;
         for (thread_cache* each = t_state().owned.first(); each != nullptr;) {
             deferred next;
@@ -168,12 +176,11 @@ public:
     }
 
     std::size_t drain(std::size_t budget) noexcept override {
-        pool_core const& core = m_core;
-        std::uint32_t const id = core.id();
         std::size_t done = 0;
         thread_cache* mine = own();
-        ++t_deferrals().drains;
-        while (done != budget && g_registry.find(id) == &core) {  // a destructor may destroy the pool
+        pool_drain self{this, {}};
+        t_deferrals().drains.push_front(self);
+        while (done != budget && self.of != nullptr) {
             deferred next;
             if (mine == nullptr || !take_one(*mine, next)) {
                 if (mine = collect(); mine != nullptr) continue;
@@ -182,7 +189,8 @@ public:
             mine = destroy(next);
             ++done;
         }
-        if (--t_deferrals().drains == 0 && t_state().ended) g_registry.end_thread(&t_state());
+        t_deferrals().drains.remove(self);
+        if (t_deferrals().drains.empty() && t_state().ended) g_registry.end_thread(&t_state());
         return done;
     }
 
@@ -216,6 +224,8 @@ public:
             m_is_closed = true;
             keep_all();
         }
+        for (pool_drain& each : t_deferrals().drains)  // those around the destructor that destroys the pool
+            if (each.of == this) each.of = nullptr;
         deferred_batch* rest = take_all();
         static_cast<void>(detail::finish_batches(rest, ~std::size_t{0}));
     }
@@ -278,8 +288,8 @@ private:
         return is_usable || m_core.is_local() ? mine : make_own();
     }
     [[nodiscard]] POOLED_NOINLINE thread_cache* make_own() noexcept {
-        if (t_deferrals().has_ended && t_deferrals().drains == 0) return nullptr;
-        thread_cache* const mine = g_registry.attach(m_core, t_deferrals().drains != 0);
+        if (t_deferrals().has_ended && t_deferrals().drains.empty()) return nullptr;
+        thread_cache* const mine = g_registry.attach(m_core, !t_deferrals().drains.empty());
         if (mine != nullptr && !t_deferrals().has_ended) {
             // What the thread has deferred is destroyed when its thread_local objects are: before older ones.
             struct deferral_guard {
