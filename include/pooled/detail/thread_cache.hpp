@@ -127,8 +127,8 @@ struct thread_state {
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: the thread has no caches any more
     intrusive_list<thread_cache, thread_cache*, owned_links> owned;
-    // Some of them are of closed pools, and the thread must still free them. A hint, but under the registry's lock.
-    std_atomics::atomic<bool> has_closed{false};
+    // How many of them are of closed pools, and the thread must still free. A hint, but under the registry's lock.
+    std_atomics::atomic<std::uint32_t> closed{0};
 
     observed<bool>
         is_waiting;  // for deferred objects that other threads destroy, and may not wait for those of this one

@@ -345,7 +345,7 @@ public:
         for (thread_cache& cache : m_all) {
             unlink(cache);
             cache.core = nullptr;
-            if (cache.owner != nullptr) cache.owner->has_closed.store(true, std::memory_order_relaxed);
+            if (cache.owner != nullptr) cache.owner->closed.fetch_add(1, std::memory_order_relaxed);
             cache.gate.close();
         }
     }

@@ -299,12 +299,15 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
 
 inline void registry::free_closed_caches() noexcept {
     thread_state& state = t_state();
-    if (!state.has_closed.load(std::memory_order_relaxed)) [[likely]]
+    if (state.closed.load(std::memory_order_relaxed) == 0) [[likely]]
         return;
     scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
-    state.has_closed.store(false, std::memory_order_relaxed);
-    for (thread_cache& cache : state.owned)
-        if (cache.core == nullptr) disown(state, cache);
+    std::uint32_t left = state.closed.exchange(0, std::memory_order_relaxed);
+    for (thread_cache& cache : state.owned) {  // the newest first
+        if (cache.core != nullptr) continue;
+        disown(state, cache);
+        if (--left == 0) return;
+    }
 }
 
 // Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
@@ -339,7 +342,7 @@ inline void registry::end_thread(void* argument) noexcept {
         slot = nullptr;
     state.forget(state.recent);
     unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
-    state.has_closed.store(false, std::memory_order_relaxed);
+    state.closed.store(0, std::memory_order_relaxed);
     while (thread_cache* const cache = state.owned.first()) {
         if (pool_core* const core = cache->core) {
             scoped_lock const caches_lock(core->caches());
