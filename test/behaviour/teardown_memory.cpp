@@ -8,11 +8,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <semaphore>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -118,6 +120,54 @@ TEST_F(without_memory, an_incremental_pool_destroys_at_once_and_outside_of_its_g
                 std::_Exit(0);
             },
             testing::ExitedWithCode(0), "");
+}
+
+// One that has no cache of the pool, and cannot get one.
+TEST_F(without_memory, a_thread_destroys_what_others_deferred) {
+    EXPECT_EXIT(
+        {
+            alarm(60);
+            pooled::pool pool({.max_bytes = 1 << 16, .teardown = pooled::teardown::incremental});
+            pooled::pool other({.teardown = pooled::teardown::incremental});
+            int objects = 0;
+            std::atomic<int> step{0};
+            auto const wait_for = [&](int wanted) {
+                while (step != wanted)
+                    std::this_thread::yield();
+            };
+            std::thread owner([&] {
+                {
+                    std::vector<std::shared_ptr<node>> all;
+                    while (auto one = pool.try_make_shared<node>())
+                        all.push_back(std::move(one));
+                }
+                objects = g_alive;
+                step = 1;
+                wait_for(4);
+            });
+            std::thread drains([&] {
+                wait_for(1);
+                other.make_shared<node>().reset();  // what a thread needs once
+                other.drain();
+                step = 2;
+                wait_for(3);
+                if (pool.drain(3) != 3) std::_Exit(15);
+                expect_alive(objects - 3);
+                for (int i = 0; i < 4; ++i)
+                    if (pool.try_make_shared<node>() == nullptr) std::_Exit(16);
+                pool.drain();
+                step = 4;
+            });
+            wait_for(2);
+            test::end_metadata();
+            while (pooled::detail::g_metadata.try_allocate(sizeof(pooled::detail::thread_cache)) != nullptr) {}
+            step = 3;
+            drains.join();
+            owner.join();
+            expect_alive(0);
+            std::_Exit(0);
+        },
+        testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
