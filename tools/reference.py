@@ -215,14 +215,15 @@ def as_users_write(signature: str, name: str) -> str:
 
 
 def is_declared_by_base(each: Declaration, others: list[Declaration], name: str) -> bool:
-    """Whether `each` is a defaulted member of a class, and its base, which the page also shows, declares the same."""
+    """Whether `each` is a defaulted member or a type, and the base, which the page also shows, declares the same."""
 
     def without_names(one: Declaration) -> str:
         text = re.sub(r"^constexpr | = default|;$", "", as_users_write(one.signature, name))
         return re.sub(r"(?<=[&>])\s*\w+(?=[,)])", "", text)
 
     later = others[others.index(each) + 1 :]
-    return each.signature.endswith("= default;") and any(without_names(one) == without_names(each) for one in later)
+    is_repeatable = each.signature.endswith("= default;") or each.signature.startswith("using ")
+    return is_repeatable and any(without_names(one) == without_names(each) for one in later)
 
 
 def example_of(name: str) -> str:
