@@ -160,7 +160,8 @@ TEST_F(without_memory, a_thread_destroys_what_others_deferred) {
             });
             wait_for(2);
             test::end_metadata();
-            while (pooled::detail::g_metadata.try_allocate(sizeof(pooled::detail::thread_cache)) != nullptr) {}
+            while (pooled::detail::g_metadata.try_allocate(sizeof(pooled::detail::thread_cache)) != nullptr) {
+            }
             step = 3;
             drains.join();
             owner.join();
