@@ -186,7 +186,7 @@ private:
         class_index const c =
             detail::class_for(limited(options.largest_required_pool_block, detail::k_max_block_bytes), 1);
         options.largest_required_pool_block =
-            c == detail::k_large ? detail::k_max_block_bytes : k_geometry[c].block_bytes;
+            c >= detail::k_first_large ? detail::k_max_block_bytes : k_geometry[c].block_bytes;
         return options;
     }
     // Whole slabs; 0 lets chunks double up to the limit.
@@ -201,7 +201,7 @@ private:
         return detail::in_pool<Sharing>(core());
     }
     [[nodiscard]] POOLED_ALWAYS_INLINE bool is_direct(std::size_t bytes, class_index c) const noexcept {
-        return bytes > m_options.largest_required_pool_block || c == detail::k_large;
+        return bytes > m_options.largest_required_pool_block || c >= detail::k_first_large;
     }
     // A thread that deallocates a block got it from the thread that set this, so a relaxed load sees it.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool has_small_chunks(class_index c) const noexcept {

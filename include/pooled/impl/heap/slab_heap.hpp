@@ -189,12 +189,14 @@ public:
         make_free(s);
     }
 
-    // More free spans, at least one that take() finds. False when the bound does not allow it. Throws what upstream throws; the heap is
-    // then as before. O(granules of a chunk).
-    [[nodiscard]] bool grow(request const& what) {
-        return add_chunk(what, [](chunk const&) {});
+    // More free spans, at least one that take() finds: returns their bytes, 0 when the bound does not allow it. Throws what upstream
+    // throws; the heap is then as before. O(granules of a chunk).
+    [[nodiscard]] std::size_t grow(request const& what) {
+        std::size_t bytes = 0;
+        static_cast<void>(add_chunk(what, [&](chunk const& fresh) { bytes = fresh.bytes; }));
+        return bytes;
     }
-    [[nodiscard]] bool grow(class_index c) { return grow(request_for(c)); }
+    [[nodiscard]] std::size_t grow(class_index c) { return grow(request_for(c)); }
 
     // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
     class attempt {

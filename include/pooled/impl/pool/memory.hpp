@@ -87,14 +87,14 @@ public:
     // upstream throws.
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape large = {}) {
         on_slow_call(cache);
-        if (c >= k_first_large) {
-            note_request(large.bytes * moved_at_once(c));
-            if (is_exact(c, large.bytes)) return allocate_exact(large);
-        }
+        if (is_exact(c, large.bytes)) return allocate_exact(large);
         // Blocks of the class that other threads have cached are used before any upstream is called.
         void* const block = allocate_or_grow(
             [&] { return m_caches.allocate(c, cache); },
-            [&] { return steal(c) || find_slab(c, cache) || m_slabs.grow(c); }, k_geometry[c].block_bytes);
+            [&] { return steal(c) || find_slab(c, cache) || grow(m_slabs.request_for(c)); },
+            k_geometry[c].block_bytes);
+        if (c >= k_first_large && block != nullptr)
+            note_taken(k_geometry[c].block_bytes * (1 + (cache != nullptr ? cache->classes[c].held() : 0)));
         if (m_caches.is_at_bound()) [[unlikely]]
             on_served(m_caches[c].served());
         return block;
@@ -143,14 +143,21 @@ private:
     // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
     void release_excess(std::size_t freed) noexcept;
-    void note_request(std::size_t bytes) noexcept {
+    void note_taken(std::size_t bytes) noexcept {
         std::size_t const left = m_left_free.load(std::memory_order_relaxed);
         if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
     }
+    // What is left over of memory that came for a large block is left free, as if blocks had been there.
+    [[nodiscard]] bool grow(slab_heap::request const& what) {
+        std::size_t const bytes = m_slabs.grow(what);
+        if (what.bytes > k_max_block_bytes) m_left_free.fetch_add(bytes, std::memory_order_relaxed);
+        return bytes != 0;
+    }
 
-    // How many blocks of a large class a slow call moves.
-    [[nodiscard]] static std::size_t moved_at_once(class_index c) noexcept {
-        return c < k_inlined_classes ? k_geometry[c].cache_blocks / 2 : 1;
+    // How many blocks of a large class a deallocation that is slow moves.
+    [[nodiscard]] std::size_t moved_at_once(class_index c, thread_cache const* cache) const noexcept {
+        bool const is_flush = c < k_inlined_classes && cache != nullptr && !m_caches.is_at_bound();
+        return is_flush ? k_geometry[c].cache_blocks / 2 : 1;
     }
     // Whether a large request gets a span of its own: no class serves it, or the pool is bounded and the class is larger.
     [[nodiscard]] bool is_exact(class_index c, std::size_t bytes) const noexcept {
@@ -269,7 +276,7 @@ private:
     cache_set m_caches;
     release_clock m_release_clock;
     atomic<std::size_t> m_left_free{
-        0};                        // bytes of large blocks that were freed and not requested again; a hint
+        0};                        // bytes that large blocks left free, and did not take again; a hint
     std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
     bool m_touches_reserved;
 };
@@ -283,16 +290,18 @@ inline void* pool_memory::allocate_exact(large_shape what) {
         slab* const s = m_slabs.take(request);
         return s != nullptr ? s->blocks : nullptr;
     };
-    return allocate_or_grow(
+    void* const block = allocate_or_grow(
         [&] { return m_caches.is_at_bound() ? m_caches.search_slots(k_exact, take) : take(); },
-        [&] { return m_slabs.grow(request); }, what.bytes);
+        [&] { return grow(request); }, what.bytes);
+    if (block != nullptr) note_taken(request.granules * k_granule_bytes);
+    return block;
 }
 
 inline unsigned pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
     // Of an inlined class, the block is not verified yet.
     slab* const exact = c == k_exact ? g_page_map.find_owned(block).slab_at() : nullptr;
     std::size_t const bytes =
-        exact != nullptr ? exact->bytes() : k_geometry[c].block_bytes * moved_at_once(c);
+        exact != nullptr ? exact->bytes() : k_geometry[c].block_bytes * moved_at_once(c, cache);
     // Many threads that end at once: only after the last of them has freed its block is it known what is free. Until unpin(), the pool
     // exists. Otherwise it does because the block is in use.
     bool const is_pinned = exact != nullptr || (cache == nullptr && m_slabs.pin());
