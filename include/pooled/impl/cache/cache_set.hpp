@@ -371,6 +371,14 @@ public:
         }
     }
 
+    // Of large blocks whose addresses are recent. Without a lock; O(classes).
+    [[nodiscard]] std::size_t recent_bytes() noexcept {
+        std::size_t bytes = 0;
+        for (class_index c = k_first_large; c < k_class_count; ++c)
+            bytes += (*this)[c].recent_bytes();
+        return bytes;
+    }
+
     [[nodiscard]] std::uint64_t held_by_others(class_index c) const noexcept {
         std::uint64_t held = 0;
         for (thread_cache const& cache : m_all)

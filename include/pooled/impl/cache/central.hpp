@@ -243,6 +243,9 @@ public:
         return m_misses;
     }
     [[nodiscard]] bool has_recent() const noexcept { return m_recent.count() != 0; }
+    [[nodiscard]] std::size_t recent_bytes() const noexcept {
+        return std::size_t{m_recent.count()} * k_geometry[m_class].block_bytes;
+    }
 
     // The older half of a full cache.
     void flush_half(class_cache& cache) noexcept {

@@ -346,7 +346,8 @@ public:
     }
 
     // Without the lock.
-    [[nodiscard]] bool has_empty_chunk() const noexcept { return m_empty_chunks != 0; }
+    [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes; }
+    [[nodiscard]] bool has_empty_chunk() const noexcept { return m_empty_bytes != 0; }
 
     // Checks every structure. O(granules).
     [[nodiscard]] bool is_valid() noexcept {
@@ -524,7 +525,7 @@ private:
         std::size_t const skip = free_spans::skip_to(s, what.align) / k_granule_bytes;
         std::size_t const count = detail::smaller<std::size_t>(s.granules - skip, what.granules);
         slab& taken = m_free.take(s, count, skip);
-        if (taken.owner->held == 0) m_empty_chunks.subtract(1);
+        if (taken.owner->held == 0) m_empty_bytes.subtract(taken.owner->bytes);
         taken.owner->held += static_cast<std::uint32_t>(count);
         return taken;
     }
@@ -533,7 +534,7 @@ private:
         note_gain();
         if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
         s.owner->held -= s.granules;
-        if (s.owner->held == 0) m_empty_chunks.add(1);
+        if (s.owner->held == 0) m_empty_bytes.add(s.owner->bytes);
         m_free.put(s);
     }
 
@@ -541,11 +542,11 @@ private:
         note_gain();
         m_chunks.push_front(c);
         m_free.put(c.records()[0]);
-        m_empty_chunks.add(1);
+        m_empty_bytes.add(c.bytes);
     }
     chunk& detach(chunk& c) noexcept {
         m_free.forget(c);
-        if (c.held == 0) m_empty_chunks.subtract(1);
+        if (c.held == 0) m_empty_bytes.subtract(c.bytes);
         m_chunks.remove(c);
         return c;
     }
@@ -685,7 +686,7 @@ private:
     intrusive_list<chunk> m_chunks;
     free_spans m_free;
     intrusive_list<reservation> m_reservations;  // the latest first
-    observed<std::size_t> m_empty_chunks;        // held == 0
+    observed<std::size_t> m_empty_bytes;         // of chunks with held == 0
     observed<std::uint32_t> m_gains{1};          // odd
     exact_counts m_exact;
 };

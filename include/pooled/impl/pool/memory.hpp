@@ -142,6 +142,8 @@ private:
     // What large blocks left free returns at once when it is more than this and than what is in use: it may be most of the pool's memory,
     // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
+    // Not for each block: for so many bytes, or a 32nd of the pool's memory.
+    static constexpr std::size_t k_least_excess = std::size_t{4} << 20;
     void release_excess(std::size_t freed) noexcept;
     void note_taken(std::size_t bytes) noexcept {
         std::size_t const left = m_left_free.load(std::memory_order_relaxed);
@@ -277,7 +279,8 @@ private:
     release_clock m_release_clock;
     atomic<std::size_t> m_left_free{
         0};                        // bytes that large blocks left free, and did not take again; a hint
-    std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
+    atomic<std::size_t> m_drain_at{0};  // m_left_free when the recent addresses next go to their slabs; a hint
+    std::uint32_t m_searches = 0;       // in progress: guarded by the lock of the caches
     bool m_touches_reserved;
 };
 
@@ -317,13 +320,24 @@ inline unsigned pool_memory::deallocate_large(class_index c, thread_cache* cache
 }
 
 inline void pool_memory::release_excess(std::size_t freed) noexcept {
-    std::size_t const free = m_slabs.free_bytes();
-    std::size_t const in_use = m_upstream.used() - detail::smaller(free, m_upstream.used());
+    std::size_t const used = m_upstream.used();
+    std::size_t const step = detail::larger(k_least_excess, used / 32);
     std::size_t const left_free = m_left_free.fetch_add(freed, std::memory_order_relaxed) + freed;
+    std::size_t const drain_at = m_drain_at.load(std::memory_order_relaxed);
+    if (drain_at > left_free + step) m_drain_at.store(left_free + step, std::memory_order_relaxed);
+    if (left_free <= k_kept_bytes) return;
+    std::size_t const recent = m_caches.recent_bytes();
+    std::size_t const free = m_slabs.free_bytes() + recent;
+    std::size_t const in_use = used - detail::smaller(free, used);
     if (detail::smaller(free, left_free) <= detail::larger(k_kept_bytes, in_use)) return;
-    if (!m_slabs.has_empty_chunk() || m_slabs.has_reservations()) return;
-    m_left_free.store(0, std::memory_order_relaxed);
-    m_slabs.release_chunks(left_free);
+    if (m_slabs.has_reservations()) return;
+    // Each recent address keeps a chunk: a few hundred of them kept 723 MiB of 852.
+    if (recent != 0 && left_free >= drain_at) {
+        m_drain_at.store(left_free + step, std::memory_order_relaxed);
+        m_caches.drain_recent();
+    }
+    // What is left in chunks in use still counts.
+    if (m_slabs.empty_bytes() >= step) note_taken(m_slabs.release_chunks(left_free));
 }
 
 // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
