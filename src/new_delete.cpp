@@ -272,7 +272,7 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
         return false;
     }
     class_cache& one = same.class_at(at);
-    one.prefetch_next(p, k_geometry[at / sizeof(class_cache)].block_bytes);
+    one.prefetch_next(p, static_cast<class_index>(at / sizeof(class_cache)));
     bool const is_pushed = one.push_hot(p) || one.push_cold(p);
     same.gate.leave();
     return is_pushed;

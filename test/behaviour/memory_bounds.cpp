@@ -54,6 +54,51 @@ INSTANTIATE_TEST_SUITE_P(freed, phases, testing::Bool(), [](auto const& one) {
     return std::string(one.param ? "in_random_order" : "in_order");
 });
 
+// Blocks of over 32 KiB: what they leave free returns when it is more than what is in use, and than 64 MiB.
+constexpr std::size_t k_left = 136 * k_mib;
+
+TEST(large_blocks, of_which_some_were_taken_again_leave_no_more_at_their_end) {
+    pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
+    constexpr std::size_t k_bytes = 64 * k_kib;
+    std::vector<void*> blocks;
+    auto const take = [&](std::size_t count) {
+        while (count-- != 0)
+            blocks.push_back(pool.allocate(k_bytes));
+    };
+    auto const free = [&](std::size_t count) {
+        while (count-- != 0) {
+            pool.deallocate(blocks.back(), k_bytes);
+            blocks.pop_back();
+        }
+    };
+    take(16'384);
+    free(8'192);
+    take(2'048);
+    free(blocks.size());
+    EXPECT_LE(pool.stats().upstream_bytes, k_left);
+}
+
+TEST(large_blocks, of_all_sizes_that_are_freed_in_random_order_leave_no_more) {
+    pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
+    std::mt19937 random(5);
+    std::vector<test::raw_block> blocks;
+    for (std::size_t total = 0; total < 800 * k_mib; total += blocks.back().bytes) {
+        std::size_t const bytes = 33'000 + random() % 229'000;
+        blocks.push_back({pool.allocate(bytes), bytes, 16});
+    }
+    std::ranges::shuffle(blocks, random);
+    for (test::raw_block const& one : blocks)
+        pool.deallocate(one.p, one.bytes, one.align);
+    EXPECT_LE(pool.stats().upstream_bytes, k_left) << "recent addresses keep chunks";
+}
+
+TEST(large_blocks, of_one_size_after_the_other_leave_no_more) {
+    pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
+    for (std::size_t granules = 3; granules <= 1024; granules += 1 + granules / 6)
+        test::held_blocks(pool, granules * 16 * k_kib, 8).take(256 * k_mib / (granules * 16 * k_kib));
+    EXPECT_LE(pool.stats().upstream_bytes, k_left) << "what came for one size, another left free";
+}
+
 TEST(empty_slab, serves_another_class_at_once_in_a_bounded_pool) {
     test::counting_upstream upstream;
     pooled::pool pool{{.max_bytes = 64 * k_kib, .upstream = &upstream}};  // four slabs

@@ -667,6 +667,20 @@ TYPED_TEST(own_resource, serves_a_forked_child) {
 }
 
 // Upstream is called by one thread at a time: a resource for one thread serves.
+// A guard, or the rounding of the option, makes a request larger than the pool's largest block: it goes to upstream.
+TEST(own_unsynchronized, resource_serves_sizes_around_its_largest_block) {
+    pooled::compat::unsynchronized_pool_resource resource;
+    EXPECT_EQ(resource.options().largest_required_pool_block, 32'768U);
+    std::vector<std::pair<void*, std::size_t>> blocks;
+    for (std::size_t const bytes : {32'000U, 32'752U, 32'753U, 32'760U, 32'768U, 32'769U, 49'136U, 49'152U, 262'144U})
+        for (int i = 0; i < 40; ++i) {
+            blocks.emplace_back(resource.allocate(bytes), bytes);
+            std::memset(blocks.back().first, 1, bytes);
+        }
+    for (auto const& [p, bytes] : blocks)
+        resource.deallocate(p, bytes);
+}
+
 TEST(own_synchronized, resource_works_on_an_upstream_for_one_thread) {
     std::pmr::monotonic_buffer_resource for_one_thread;
     pooled::compat::synchronized_pool_resource resource(&for_one_thread);

@@ -206,9 +206,12 @@ public:
         bool const dense = m_class < k_first_large && are_dense(blocks);
         if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
         if (m_class >= k_first_large)
-            for (void* const block : blocks)
-                if (m_recent.contains(block)) [[unlikely]]
-                    fail(block, slab::k_already_free);
+            for (void* const block : blocks) {
+                char const* const error =
+                    m_recent.contains(block) ? slab::k_already_free : find_slab(block).error_of(block);
+                if (error != nullptr) [[unlikely]]
+                    fail(block, error);
+            }
         std::size_t const limit = recent_limit(blocks.size());
         if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
         std::size_t const kept = detail::smaller(limit, m_recent.capacity());

@@ -145,6 +145,7 @@ private:
     // Not for each block: for so many bytes, or a 32nd of the pool's memory.
     static constexpr std::size_t k_least_excess = std::size_t{4} << 20;
     void release_excess(std::size_t freed) noexcept;
+    [[nodiscard]] bool release_some() noexcept;
     void note_taken(std::size_t bytes) noexcept {
         std::size_t const left = m_left_free.load(std::memory_order_relaxed);
         if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
@@ -320,24 +321,31 @@ inline unsigned pool_memory::deallocate_large(class_index c, thread_cache* cache
 }
 
 inline void pool_memory::release_excess(std::size_t freed) noexcept {
+    m_left_free.fetch_add(freed, std::memory_order_relaxed);
+    // Again after a release: what other threads freed meanwhile, they compared with memory on its way to upstream.
+    while (release_some()) {}
+}
+inline bool pool_memory::release_some() noexcept {
     std::size_t const used = m_upstream.used();
     std::size_t const step = detail::larger(k_least_excess, used / 32);
-    std::size_t const left_free = m_left_free.fetch_add(freed, std::memory_order_relaxed) + freed;
+    std::size_t const left_free = m_left_free.load(std::memory_order_relaxed);
     std::size_t const drain_at = m_drain_at.load(std::memory_order_relaxed);
     if (drain_at > left_free + step) m_drain_at.store(left_free + step, std::memory_order_relaxed);
-    if (left_free <= k_kept_bytes) return;
+    if (left_free <= k_kept_bytes) return false;
     std::size_t const recent = m_caches.recent_bytes();
     std::size_t const free = m_slabs.free_bytes() + recent;
     std::size_t const in_use = used - detail::smaller(free, used);
-    if (detail::smaller(free, left_free) <= detail::larger(k_kept_bytes, in_use)) return;
-    if (m_slabs.has_reservations()) return;
+    if (detail::smaller(free, left_free) <= detail::larger(k_kept_bytes, in_use)) return false;
+    if (m_slabs.has_reservations()) return false;
     // Each recent address keeps a chunk: a few hundred of them kept 723 MiB of 852.
     if (recent != 0 && left_free >= drain_at) {
         m_drain_at.store(left_free + step, std::memory_order_relaxed);
         m_caches.drain_recent();
     }
-    // What is left in chunks in use still counts.
-    if (m_slabs.empty_bytes() >= step) note_taken(m_slabs.release_chunks(left_free));
+    if (m_slabs.empty_bytes() < step) return false;
+    std::size_t const released = m_slabs.release_chunks(left_free);
+    note_taken(released);  // what is left in chunks in use still counts
+    return released != 0;
 }
 
 // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
