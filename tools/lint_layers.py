@@ -86,9 +86,9 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 LINES = {
     "base": 664,
     "os": 2004,
-    "heap": 2208,
-    "cache": 1575,
-    "pool": 2882,
+    "heap": 2211,
+    "cache": 1589,
+    "pool": 2913,
     "teardown": 1285,
     "smart": 2765,
     "object": 2067,

@@ -672,7 +672,8 @@ TEST(own_unsynchronized, resource_serves_sizes_around_its_largest_block) {
     pooled::compat::unsynchronized_pool_resource resource;
     EXPECT_EQ(resource.options().largest_required_pool_block, 32'768U);
     std::vector<std::pair<void*, std::size_t>> blocks;
-    for (std::size_t const bytes : {32'000U, 32'752U, 32'753U, 32'760U, 32'768U, 32'769U, 49'136U, 49'152U, 262'144U})
+    for (std::size_t const bytes :
+         {32'000U, 32'752U, 32'753U, 32'760U, 32'768U, 32'769U, 49'136U, 49'152U, 262'144U})
         for (int i = 0; i < 40; ++i) {
             blocks.emplace_back(resource.allocate(bytes), bytes);
             std::memset(blocks.back().first, 1, bytes);

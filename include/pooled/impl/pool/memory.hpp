@@ -89,10 +89,10 @@ public:
         on_slow_call(cache);
         if (is_exact(c, large.bytes)) return allocate_exact(large);
         // Blocks of the class that other threads have cached are used before any upstream is called.
-        void* const block = allocate_or_grow(
-            [&] { return m_caches.allocate(c, cache); },
-            [&] { return steal(c) || find_slab(c, cache) || grow(m_slabs.request_for(c)); },
-            k_geometry[c].block_bytes);
+        void* const block =
+            allocate_or_grow([&] { return m_caches.allocate(c, cache); },
+                             [&] { return steal(c) || find_slab(c, cache) || grow(m_slabs.request_for(c)); },
+                             k_geometry[c].block_bytes);
         if (c >= k_first_large && block != nullptr)
             note_taken(k_geometry[c].block_bytes * (1 + (cache != nullptr ? cache->classes[c].held() : 0)));
         if (m_caches.is_at_bound()) [[unlikely]]
@@ -278,10 +278,10 @@ private:
     slab_heap m_slabs;
     cache_set m_caches;
     release_clock m_release_clock;
-    atomic<std::size_t> m_left_free{
-        0};                        // bytes that large blocks left free, and did not take again; a hint
-    atomic<std::size_t> m_drain_at{0};  // m_left_free when the recent addresses next go to their slabs; a hint
-    std::uint32_t m_searches = 0;       // in progress: guarded by the lock of the caches
+    atomic<std::size_t> m_left_free{0};  // bytes that large blocks left free, and did not take again; a hint
+    atomic<std::size_t> m_drain_at{
+        0};                        // m_left_free when the recent addresses next go to their slabs; a hint
+    std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
     bool m_touches_reserved;
 };
 
