@@ -463,7 +463,8 @@ struct counted_handle {
         Owner::k_counts_owners ? &is_only_weakly_counted<Recycler::layout::k_offset> : nullptr;
 
     using counted = counted_object<T, recycled<T, Recycler>>;
-    type_tag const type = counted::tag();
+    POOLED_ALWAYS_INLINE counted_handle() : type(counted::tag()) {}  // GCC would call it
+    type_tag const type;
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
         T* const object = std::addressof(Recycler::layout::object_of(*s));
@@ -549,32 +550,38 @@ public:
     // waiter; for 50 µs at most, threads that acquire before that thread has woken may take it. In a local pool no other thread
     // can release an object, so they return at once.
     template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
         return get<shared>(at_most, std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
     acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
         return get<unique>(at_most, std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most,
                                                                  Args&&... args) {
         return get<rc>(at_most, std::forward<Args>(args)...);
     }
 
     template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     acquire_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
         return get<shared>(end, std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
     acquire_unique_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
         return get<unique>(end, std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
     acquire_rc_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
         return get<rc>(end, std::forward<Args>(args)...);

@@ -2,6 +2,7 @@
 // Refused: mistakes with object_pool and its lifecycles.
 #include "pooled/pooled.hpp"
 
+#include <chrono>
 #include <memory>
 #include <new>
 #include <utility>
@@ -13,6 +14,16 @@ void object_pool_arguments_for_no_on_acquire() {
     auto const a = pool.acquire();
 #ifdef MISTAKE_object_pool_arguments_for_no_on_acquire
     auto const b = pool.acquire(42);
+#endif
+}
+
+// The same of one that waits.
+// expect object_pool_arguments_for_no_on_acquire_of_a_wait: (acquire_arguments|acquires_with|no matching)
+void object_pool_arguments_for_no_on_acquire_of_a_wait() {
+    pooled::object_pool<int> pool;
+    auto const a = pool.acquire_for(std::chrono::seconds(1));
+#ifdef MISTAKE_object_pool_arguments_for_no_on_acquire_of_a_wait
+    auto const b = pool.acquire_for(std::chrono::seconds(1), 42);
 #endif
 }
 

@@ -122,6 +122,26 @@ struct with_arguments {
     void on_acquire(std::string& s, std::unique_ptr<int> n) const { s = std::to_string(*n); }
 };
 
+template <class Pool, class... Args>
+concept waits_for_an_object_with = requires(Pool& pool, Args&&... args) {
+    pool.acquire_for(std::chrono::seconds(1), args...);
+    pool.acquire_unique_for(std::chrono::seconds(1), args...);
+    pool.acquire_rc_for(std::chrono::seconds(1), args...);
+    pool.acquire_until(std::chrono::steady_clock::now(), args...);
+    pool.acquire_unique_until(std::chrono::steady_clock::now(), args...);
+    pool.acquire_rc_until(std::chrono::steady_clock::now(), args...);
+};
+
+TYPED_TEST(lifecycle, refuses_other_arguments_while_it_waits) {
+    using with = typename TypeParam::template pool<std::string, with_arguments>;
+    static_assert(waits_for_an_object_with<with, int, char>);
+    static_assert(!waits_for_an_object_with<with>);
+    static_assert(!waits_for_an_object_with<with, char const*, char const*>);
+    using without = typename TypeParam::template pool<std::string>;
+    static_assert(waits_for_an_object_with<without>);
+    static_assert(!waits_for_an_object_with<without, int>, "it would be ignored");
+}
+
 TYPED_TEST(lifecycle, gets_the_arguments_of_acquire) {
     using namespace std::chrono_literals;
     typename TypeParam::template pool<std::string, with_arguments> pool;
