@@ -63,6 +63,43 @@ TEST(waiting, ends_with_a_release_of_a_unique_ptr) {
     other.join();
 }
 
+// Holds up a thread that waits until a time of it.
+struct held_clock {
+    using duration = std::chrono::nanoseconds;
+    using rep = duration::rep;
+    using period = duration::period;
+    using time_point = std::chrono::time_point<held_clock>;
+    static constexpr bool is_steady = true;
+    static inline std::atomic<bool> may_go{false};
+    static time_point now() noexcept {
+        while (!may_go)
+            std::this_thread::yield();
+        return {};
+    }
+};
+
+// An offer of the right to build one is not one of all that may be built.
+TEST(waiting, hinders_nobody_who_may_build_another) {
+    held_clock::may_go = false;
+    pooled::object_pool<int> pool({.max_objects = 4});
+    std::vector<std::shared_ptr<int>> held;
+    for (int i = 0; i < 4; ++i)
+        held.push_back(pool.acquire());
+    auto const wait = [&] { EXPECT_TRUE(pool.acquire_until(held_clock::time_point(1h))); };
+    std::thread first(wait);
+    std::thread second(wait);
+    until_waiting(pool, 2);
+    pool.clear();
+    held.clear();
+    EXPECT_EQ(pool.waiting(), 0U) << "both have an offer";
+    EXPECT_TRUE(test::is_valid(pool));
+    std::this_thread::sleep_for(1ms);  // none is withdrawn any more
+    EXPECT_TRUE(pool.try_acquire());
+    held_clock::may_go = true;
+    first.join();
+    second.join();
+}
+
 TEST(waiting, ends_with_the_last_weak_ptr_and_not_before) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto held = pool.acquire();

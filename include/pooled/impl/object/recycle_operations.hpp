@@ -205,11 +205,11 @@ inline void recycle_list::begin_step(std::size_t count) noexcept {
     m_to_build = count;
 }
 
-// How many threads that wait may look for an object. The first that builds some builds as many as the list allows. At the end of a step,
-// all that waited for it look again.
+// How many threads that wait may look for an object: as many as objects are there, or may be built. At the end of a step, all that waited for
+// it look again.
 POOLED_ALWAYS_INLINE std::size_t recycle_list::available() const noexcept {
     if (m_limits.grows_early) return m_builder != nullptr ? m_idle.size() : k_size_max;
-    return m_idle.size() + m_fresh.size() + (m_objects < m_limits.bound ? 1 : 0);
+    return m_idle.size() + m_fresh.size() + (m_limits.bound - m_objects);
 }
 // For a release, or for another thread's step, but not in a constructor, nor in a fork, which that thread waits for.
 inline bool recycle_list::may_wait() const noexcept {
@@ -424,8 +424,14 @@ POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
             m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
         m_core.caches().resume();
     }
-    std::size_t const count = destroy_all(all);
-    if (!m_limits.grows_early) static_cast<void>(add(all, count, false));
+    if (m_limits.grows_early) return destroy_all(all);
+    // Each may be replaced as soon as it is destroyed.
+    std::size_t const count = all.size();
+    recycle_stack none;
+    while (void* const p = object_of(all.pop())) {
+        destroy_one(p);
+        static_cast<void>(add(none, 1, false));
+    }
     return count;
 }
 
