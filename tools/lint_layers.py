@@ -91,7 +91,7 @@ LINES = {
     "pool": 2913,
     "teardown": 1285,
     "smart": 2765,
-    "object": 2067,
+    "object": 2080,
     "compat": 2035,
 }
 # Compiled on their systems alone.
