@@ -88,7 +88,7 @@ LINES = {
     "os": 2004,
     "heap": 2211,
     "cache": 1589,
-    "pool": 2913,
+    "pool": 2915,
     "teardown": 1285,
     "smart": 2765,
     "object": 2080,

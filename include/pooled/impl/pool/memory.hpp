@@ -93,8 +93,10 @@ public:
             allocate_or_grow([&] { return m_caches.allocate(c, cache); },
                              [&] { return steal(c) || find_slab(c, cache) || grow(m_slabs.request_for(c)); },
                              k_geometry[c].block_bytes);
-        if (c >= k_first_large && block != nullptr)
-            note_taken(k_geometry[c].block_bytes * (1 + (cache != nullptr ? cache->classes[c].held() : 0)));
+        if (c >= k_first_large && block != nullptr) {
+            std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
+            note_taken(k_geometry[c].block_bytes * (1 + refilled));
+        }
         if (m_caches.is_at_bound()) [[unlikely]]
             on_served(m_caches[c].served());
         return block;
