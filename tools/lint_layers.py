@@ -86,9 +86,9 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 LINES = {
     "base": 664,
     "os": 2004,
-    "heap": 2211,
+    "heap": 2213,
     "cache": 1589,
-    "pool": 2915,
+    "pool": 2917,
     "teardown": 1285,
     "smart": 2765,
     "object": 2080,

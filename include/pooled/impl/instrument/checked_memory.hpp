@@ -244,9 +244,11 @@ inline void end_free(std::byte* first, std::byte const* end, std::size_t bytes) 
 // or a dangling reference may still hold it.
 class dead_cores {
 public:
-    // The core whose memory is freed in place of that of `core`, which was destroyed; null: none yet.
-    [[nodiscard]] pool_core* exchange(pool_core* core) noexcept {
+    // The core whose memory is freed in place of that of `core`, which was destroyed; null: none yet. `rest`: of the pool's memory, which
+    // nobody reads.
+    [[nodiscard]] pool_core* exchange(pool_core* core, span<std::byte> rest) noexcept {
         set_mark(core, mark::ended, true);
+        platform::release_pages(rest.begin(), rest.size());
         scoped_lock const lock(m_mutex);
         return std::exchange(m_cores[m_next++ % m_cores.size()], core);
     }
@@ -320,7 +322,7 @@ inline void end_free(std::byte*, std::byte const*, std::size_t) noexcept {}
 }  // namespace checked_memory
 
 struct dead_cores {
-    [[nodiscard]] static pool_core* exchange(pool_core* core) noexcept { return core; }
+    [[nodiscard]] static pool_core* exchange(pool_core* core, span<std::byte>) noexcept { return core; }
 };
 inline constexpr dead_cores g_dead_cores;
 struct local_users {

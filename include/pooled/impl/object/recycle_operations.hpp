@@ -353,26 +353,19 @@ POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool a
 
 // The end of a growth: so many were built, and `missing` are not. The caller may take one.
 POOLED_CODE void* recycle_list::add(recycle_stack& built, std::size_t missing, bool takes_one) noexcept {
-    void* p = nullptr;
-    bool is_due = false;
-    {
-        section const own(*this);
-        m_built.add(built.size());
-        if (built.size() != 0) m_steps.add(1);
-        m_objects.subtract(missing);
-        if (takes_one) p = taken(built.pop());
-        if (p != nullptr) add_outside();
-        recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
-        while (recycle_node* const n = built.pop())
-            to.push(*n);
-        m_builder = nullptr;
-        update_spare();
-        is_due = !m_waiters.empty() && m_waiters.is_due(available());
-    }
-    while (is_due) {  // a section offers one object
-        section const own(*this);
-        is_due = m_waiters.is_due(available());
-    }
+    section const own(*this);
+    m_built.add(built.size());
+    if (built.size() != 0) m_steps.add(1);
+    m_objects.subtract(missing);
+    void* const p = takes_one ? taken(built.pop()) : nullptr;
+    if (p != nullptr) add_outside();
+    recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
+    while (recycle_node* const n = built.pop())
+        to.push(*n);
+    m_builder = nullptr;
+    update_spare();
+    while (m_waiters.is_due(available()))  // a section offers only one object at its end
+        waiter::wake(m_waiters.offer(available()));
     return p;
 }
 

@@ -150,7 +150,9 @@ private:
         if (pool_extension* const above = extension()) above->on_destroy();
         if (is_local()) local_cache().release();
         memory().~pool_memory();
-        if (auto* const gone = static_cast<concrete_core*>(g_dead_cores.exchange(this))) {
+        span<std::byte> const rest(reinterpret_cast<std::byte*>(this) + memory_at(m_kind),
+                                   sizeof(pool_memory));
+        if (auto* const gone = static_cast<concrete_core*>(g_dead_cores.exchange(this, rest))) {
             std::size_t const bytes = memory_at(gone->m_kind) + sizeof(pool_memory);
             gone->~concrete_core();
             checked_memory::forget(reinterpret_cast<std::byte*>(gone), k_min_block_bytes);
