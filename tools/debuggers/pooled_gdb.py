@@ -44,15 +44,7 @@ def number(atomic):
 
 def pool_of(core):
     """Name, bytes from upstream and their bound; the bound is empty when there is none."""
-    characters = core["m_name"]
-    for field in ("_M_elems", "__elems_"):
-        try:
-            name = characters[field].string()
-            break
-        except gdb.error:
-            continue
-    else:
-        name = "?"
+    name = core["m_name"]["elements"].string()
     upstream = core["m_memory"]["m_upstream"]
     bound = int(upstream["m_max"])
     return name, number(upstream["m_used"]), "" if bound == UNBOUNDED else f" of at most {bound}"

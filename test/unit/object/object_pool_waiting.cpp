@@ -69,7 +69,7 @@ struct held_clock {
     using rep = duration::rep;
     using period = duration::period;
     using time_point = std::chrono::time_point<held_clock>;
-    static constexpr bool is_steady = true;
+    [[maybe_unused]] static constexpr bool is_steady = true;
     static inline std::atomic<bool> may_go{false};
     static time_point now() noexcept {
         while (!may_go)
