@@ -13,6 +13,7 @@ from poolbench.analysis.headlines import Verdict as LeadVerdict
 from poolbench.analysis.rows import Group
 from poolbench.plan.description import MAIN_TOOLCHAIN, Description, is_ours
 from poolbench.results.read import Results
+from poolbench.system.mallocs import OURS as OURS_PRELOADED
 from poolbench.tables import number, range_text
 
 
@@ -84,7 +85,10 @@ def change(before: Results | None, after: Results, descriptions: dict[str, Descr
     """Of our contenders, against the run before on the same machine, beside that of all others: the machine's own."""
 
     def judged(ours: bool):
-        runs = [each.only({c for c in each.cells() if is_ours(c.contender) == ours}) for each in (before, after)]
+        def is_meant(cell):  # operator new on the pool is neither
+            return is_ours(cell.contender) == ours and (ours or cell.malloc != OURS_PRELOADED)
+
+        runs = [each.only({c for c in each.cells() if is_meant(c)}) for each in (before, after)]
         return judge(*(main_samples(each, descriptions) for each in runs), paired=False)
 
     groups, cells = judged(ours=True) if before else ([], [])
