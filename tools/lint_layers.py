@@ -86,7 +86,7 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 LINES = {
     "base": 664,
     "os": 2004,
-    "heap": 2213,
+    "heap": 2237,
     "cache": 1589,
     "pool": 2917,
     "teardown": 1285,

@@ -184,10 +184,10 @@ public:
 #endif
 
 private:
-    // How many blocks ahead those that are used next are prefetched. The processor prefetches ascending addresses itself, but not the
-    // hardened build's order. A burst of a million packets of 1500 bytes: the creation is 1.3 times as slow as in the plain build with
-    // 8, and 1.2 with 16 (Zen 4).
-    static constexpr std::uint32_t k_ahead = k_hardened ? 16 : 8;
+    // How many blocks ahead those that are used next are prefetched. A burst of a million objects of 48 bytes takes 10.4 ns each with 8,
+    // 9.4 with 32 and no less with 64 (Zen 5): the stores to 8 blocks fit the processor's queue, which waits for the first one's line.
+    // In the hardened build's order, 16 is better for 1500 bytes (1.2 times the plain build's creation; 8: 1.3; Zen 4).
+    static constexpr std::uint32_t k_ahead = k_hardened ? 16 : 32;
 
     observed<void*> m_hot;
     void** m_array = nullptr;

@@ -132,6 +132,19 @@ TEST_F(slab_test, refuses_a_block_that_is_free) {
     EXPECT_TRUE(one.is_valid()) << "what was right about the batch is recorded";
 }
 
+TEST_F(slab_test, refuses_each_block_that_is_free_among_neighbours) {
+    for (std::size_t const free : {64, 67, 71}) {
+        make(k_48);
+        auto const blocks = take(one.total);
+        EXPECT_EQ(put(blocks[free]), 1U);
+        EXPECT_EQ(put(blocks), free);
+        EXPECT_EQ(one.error_of(blocks[free]), slab::k_already_free);
+        EXPECT_EQ(one.free, free + 1);
+        EXPECT_TRUE(one.is_valid());
+        one = slab{};
+    }
+}
+
 TEST_F(slab_test, refuses_what_is_no_start_of_a_block) {
     make(k_48);
     static_cast<void>(take(one.total));
