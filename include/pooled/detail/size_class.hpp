@@ -31,7 +31,7 @@
 // `align`, which divides the size, and the offset of the slab's first block.
 //
 // A thread caches up to `cache_blocks` addresses of a class: 384 KiB of blocks (64 KiB of blocks over 2 KiB, since a few of
-// those already hold much memory; 512 KiB of those over 32 KiB), but at least 2 and at most 256 blocks. It exchanges half of them with
+// those already hold much memory; 512 KiB of those over 32 KiB), but at least 2 and at most 512 blocks. It exchanges half of them with
 // the central free list at a time. Of a class over 256 KiB it caches one (detail/thread_cache.hpp), outside the inlined code.
 //
 // All constexpr; a lookup reads at most one table.
@@ -93,7 +93,7 @@ inline constexpr class_index k_exact = 253;
 inline constexpr class_index k_large = 255;
 static_assert(k_class_count < k_exact);
 
-inline constexpr std::uint32_t k_max_cached_blocks = 256;
+inline constexpr std::uint32_t k_max_cached_blocks = 512;
 
 struct class_geometry {
     std::uint64_t inverse;  // of block_bytes, times 2^40

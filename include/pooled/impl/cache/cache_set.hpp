@@ -47,7 +47,7 @@ POOLED_STATE(atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr})
 
 class cache_set {
 public:
-    // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, or the class's maximum.
+    // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, then the class's maximum.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
 
