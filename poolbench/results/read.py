@@ -107,16 +107,19 @@ def is_figure(value: object) -> bool:
 
 
 def _valid_sample(record: dict) -> bool:
-    time, figures = record.get("ns_per_op"), record.get("figures", {})
-    return is_figure(time) and time > 0 and isinstance(figures, dict) and isinstance(record.get("operation", ""), str)
+    time, figures, wall = record.get("ns_per_op"), record.get("figures", {}), record.get("wall_seconds", 0.0)
+    return (
+        is_figure(time) and time > 0 and is_figure(wall) and wall >= 0
+        and isinstance(figures, dict) and all(isinstance(value, int | float) for value in figures.values())
+        and isinstance(record.get("operation", ""), str)
+    )  # fmt: skip
 
 
 def _valid_session(record: dict) -> bool:
     programs = record.get("programs", [])
     return (
         isinstance(record.get("machine", {}), dict)
-        and isinstance(record.get("notes", []), list)
-        and isinstance(programs, list)
+        and all(isinstance(each, list) for each in (record.get("notes", []), record.get("mallocs", []), programs))
         and all(isinstance(program, dict) and isinstance(program.get("sha256"), str) for program in programs)
     )
 
