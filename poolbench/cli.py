@@ -18,7 +18,7 @@ from poolbench.commands import advise, claims, compare, doctor, real, report, ru
 EPILOG = """\b
 Examples:
   poolbench doctor                     what there is to measure with, and what is missing
-  poolbench run --profile quick        measure everything: 10 to 15 minutes and the build
+  poolbench run --profile quick        measure everything: 8 minutes and the build
   poolbench report --open              the newest results as a page
   poolbench compare --bin ../main --bin . -w create_drop
   poolbench advise --size 256 --threads 2 --live 100000 --pattern churn

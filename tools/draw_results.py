@@ -40,7 +40,7 @@ ROWS = {
         ("create, drop, one thread", "create_drop loop payload=48", TIME, SLOT),
         ("the same, 1500-byte payload", "create_drop loop payload=1500", TIME, SLOT),
         ("1 M created, then all dropped", f"{BURSTS}=48", TIME, BUMP),
-        ("the same, 1500-byte payload", f"{BURSTS}=1500", TIME, BUMP),
+        ("a burst of 1500-byte payload", f"{BURSTS}=1500", TIME, BUMP),
         ("thread A creates, thread B drops", "e5_handoff bursts payload=48", TIME, RINGS),
         ("the same, 1500-byte payload", "e5_handoff bursts payload=1500", TIME, RINGS),
         ("two threads, random replacement", "e7_random_replacement replace payload=48 threads=2 live=10000", TIME,

@@ -74,8 +74,11 @@ def _row(headline: Headline, workload: str, estimated: Rows, installed: Sequence
         return None
     limit = fastest(matching(glibc, {"contender": headline.limit})) if headline.limit else None
     not_measured = [name for name in installed if name not in mallocs]
-    standards = matching(glibc, {"contender": list(STANDARDS), "scale": ours[OURS]["scale"]})
-    standards = standards or [row for name, row in mallocs.items() if name == "glibc"]
+    standards = [
+        row
+        for row in matching(glibc, {"contender": list(STANDARDS)})
+        if row["cell"].cut_short == ours[OURS]["cell"].cut_short
+    ] or [row for name, row in mallocs.items() if name == "glibc"]
     glibcs = lead(fastest(standards)["contender"], standards, ours[OURS]) if standards else None
     found = Row(headline, workload, mallocs, ours, limit, glibcs, None, not_measured)
     return found if not_measured else replace(found, over_best=lead(found.best, list(mallocs.values()), ours[OURS]))

@@ -181,7 +181,7 @@ def run(
         rule = Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
         plan = RunPlan(
             path, str(profile), cells, programs, libraries, rule, timeout or limit, selection, descriptions, seed,
-            costs=find.costs(str(profile)),
+            costs=find.costs(str(profile), cells),
         )  # fmt: skip
         results = carry_out(plan, options.say, options.progress_stream())
     if report:

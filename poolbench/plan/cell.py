@@ -8,6 +8,9 @@ from dataclasses import dataclass, fields
 # In the order in which names and tables show them.
 PARAMETERS = ("payload", "threads", "live", "step")
 NAMES = ("workload", "variant", "contender", "malloc", "toolchain", "optimisation")
+CUT_SHORT = (
+    0.001  # at this scale and below data sets shrink as well as loops: k_tiny_scale of bench/support/measure.hpp
+)
 UNITS = {"payload": "B payload", "threads": "threads", "live": "live", "step": "step"}
 
 
@@ -44,6 +47,11 @@ class Cell:
 
     def to_record(self) -> dict:
         return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+
+    @property
+    def cut_short(self) -> bool:
+        """Then it is another experiment than one that is not."""
+        return self.scale <= CUT_SHORT
 
     def arguments(self) -> list[str]:
         """The command line of pooled-bench that measures this cell once."""

@@ -132,7 +132,7 @@ def losses(groups: list[Group], samples: dict) -> list[Loss]:
         for row in main:
             if row.cell.contender.startswith(OURS) or row.cell.contender in group.description.limits:
                 continue
-            if row.time.median >= ours.time.median or row.cell.scale != ours.cell.scale:
+            if row.time.median >= ours.time.median or row.cell.cut_short != ours.cell.cut_short:
                 continue
             low, high = stats.ratio_interval([samples[ours.cell, "ns_per_op"]], samples[row.cell, "ns_per_op"])
             if low > 1 and math.isfinite(high):

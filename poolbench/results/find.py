@@ -3,7 +3,9 @@
 
 import contextlib
 import datetime
+import statistics
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from poolbench import where
@@ -74,12 +76,17 @@ def before(results: Results) -> Results | None:
     return next((run for run in runs if run.machine() == results.machine() and began(run) < began(results)), None)
 
 
-def costs(profile: str) -> dict[Cell, float]:
-    """Seconds that a process of each cell took in the last run of the profile, on whatever machine."""
-    seconds: dict[Cell, list[float]] = {}
+def costs(profile: str, cells: Iterable[Cell]) -> dict[Cell, float]:
+    """Seconds that a process of each of the cells took in the last run of the profile, on whatever machine; of one that
+    had another scale then, in proportion."""
+    taken: dict[Cell, list[tuple[float, float]]] = {}
     for cell, sample in getattr(next(_runs(profile, DIRECTORY), None), "samples", []):
-        seconds.setdefault(cell, []).append(float(sample.get("wall_seconds", 0.0)))
-    return {cell: sum(values) / len(values) for cell, values in seconds.items()}
+        taken.setdefault(replace(cell, scale=1.0), []).append((float(sample.get("wall_seconds", 0.0)), cell.scale))
+    return {
+        cell: statistics.mean(seconds * cell.scale / scale for seconds, scale in known)
+        for cell in cells
+        if (known := taken.get(replace(cell, scale=1.0)))
+    }
 
 
 def latest(directory: Path | None = None) -> Path:

@@ -123,7 +123,7 @@ def test_where_something_else_is_surely_faster_is_told(tmp_path):
     described = {"w": Description("w", "W", limits=["raw"])}
     values = {
         support.cell("pooled"): noisy(10.0),
-        support.cell("quicker"): noisy(8.0),
+        support.cell("quicker", scale=0.5): noisy(8.0),
         support.cell("raw"): noisy(1.0),
         support.cell("make_shared", "tcmalloc"): noisy(9.0),
         support.cell("alike"): noisy(9.9, share=0.1),

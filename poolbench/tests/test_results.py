@@ -2,6 +2,7 @@
 import json
 import lzma
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -53,8 +54,11 @@ def test_half_a_line_at_the_end_is_cut_off_before_the_next_is_written(tmp_path, 
         json.dumps({**GOOD, "ns_per_op": 10**400}),
         json.dumps({**GOOD, "cell": {**GOOD["cell"], "payload": "48"}}),
         json.dumps({**GOOD, "cell": {**GOOD["cell"], "scale": None}}),
+        json.dumps({**GOOD, "wall_seconds": "long"}),
+        json.dumps({**GOOD, "figures": {"bytes_each": [1]}}),
         json.dumps({**GOOD, "record": "something"}),
         json.dumps({**support.session(), "machine": "a big one"}),
+        json.dumps({**support.session(), "mallocs": 5}),
         json.dumps({**support.session(), "programs": [{"toolchain": "gcc"}]}),
         "[" * 100_000,
         "\udcff\udcfe",
@@ -96,6 +100,15 @@ def test_the_newest_file_with_results_is_meant_when_none_is_named(tmp_path):
     support.results_file(tmp_path / "smoke" / "20260102T000000Z-smoke.jsonl", {CELL: [1.0]})
     with pytest.raises(BadInput, match="but smoke runs, whose times mean nothing .*20260102T000000Z-smoke.jsonl"):
         find.latest(tmp_path / "smoke")
+
+
+def test_what_a_process_took_tells_what_it_will_take_at_another_scale_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(find, "DIRECTORY", tmp_path)
+    samples = [support.sample(CELL, 2.0, wall_seconds=seconds) for seconds in (0.2, 0.4)]
+    support.write(tmp_path / "20260101T000000Z-quick.jsonl", support.session(), *samples)
+    half = replace(CELL, scale=CELL.scale / 2)
+    costs = find.costs("quick", [CELL, half, support.cell("new")])
+    assert costs == {CELL: pytest.approx(0.3), half: pytest.approx(0.15)}
 
 
 def test_a_compressed_file_is_read_as_any_other_and_never_written_to(tmp_path):
