@@ -9,7 +9,7 @@
 //
 //   pool_core ─ thread_cache of a local pool ─ pool_memory      one block of the metadata arena
 //
-// Invariant: a closed core has no caches; remaining = blocks in use, once closed.
+// Invariant: a closed core has no caches.
 // Any thread may call; a core with a local cache is for one thread at a time.
 
 #include "pooled/config.hpp"
@@ -173,7 +173,6 @@ private:
     bool m_has_upstream;
     std_atomics::atomic<bool> m_is_closed{false};
     std_atomics::atomic<pool_extension*> m_extension{nullptr};
-    std_atomics::atomic<std::int64_t> m_remaining{0};  // blocks in use, once closed
     array<char, 48> m_name{};
     exhaustion_hook m_on_exhausted;
     pool_memory& m_memory;  // after the core and the local cache

@@ -87,11 +87,10 @@ inline constexpr class_index k_inlined_classes =
     k_first_large + 14;  // those whose blocks the inlined code caches
 inline constexpr class_index k_class_count = k_inlined_classes + 8 + 5 * 4;
 
-// Blocks that no class serves: each is a span of its own.
-inline constexpr class_index k_exact = 253;
+// Blocks that no class serves: each is a slab of its own length, with one block.
+inline constexpr class_index k_exact = k_class_count;
 // The index of requests that no inlined class serves.
 inline constexpr class_index k_large = 255;
-static_assert(k_class_count < k_exact);
 
 inline constexpr std::uint32_t k_max_cached_blocks = 512;
 
@@ -155,8 +154,8 @@ struct class_geometry {
     return g;
 }
 
-inline constexpr array<class_geometry, k_class_count> k_geometry = [] {
-    array<class_geometry, k_class_count> table{};
+inline constexpr array<class_geometry, k_class_count + 1> k_geometry = [] {
+    array<class_geometry, k_class_count + 1> table{};
     class_index next = 0;
     auto const add = [&](std::size_t bytes) {
         std::size_t const natural = detail::smaller(bytes & (~bytes + 1), k_max_class_align);
@@ -179,6 +178,7 @@ inline constexpr array<class_geometry, k_class_count> k_geometry = [] {
     for (std::size_t base = 16; base * k_granule_bytes < k_max_large_block_bytes; base *= 2)
         for (std::size_t step = 1, steps = base == 16 ? 8 : 4; step <= steps; ++step)
             add((base + base / steps * step) * k_granule_bytes);
+    table[k_exact].block_bytes = ~std::uint32_t{0};  // beyond any second block
     return table;
 }();
 

@@ -8,15 +8,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace {
 
 using namespace pooled::detail;
 
+constexpr std::span<class_geometry const, k_class_count> k_classes(k_geometry.elements, k_class_count);
+
 static_assert([] {
     class_geometry before{};
-    for (class_geometry const g : k_geometry) {
+    for (class_geometry const g : k_classes) {
         bool const is_right = g.block_bytes % 8 == 0 && g.block_bytes >= k_min_block_bytes &&
                               g.cache_blocks % 2 == 0 && g.block_bytes % g.align == 0;
         bool const ascends = g.block_bytes > before.block_bytes ||
@@ -97,7 +100,7 @@ TEST(size_class, wastes_half_of_the_request_at_most_for_alignments_over_a_cache_
 }
 
 TEST(size_class, gives_up_one_block_of_a_full_slab_at_most) {
-    for (class_geometry const g : k_geometry) {
+    for (class_geometry const g : k_classes) {
         std::size_t const bytes = g.slab_granules * k_granule_bytes;
         EXPECT_GE(g.blocks_in(bytes) + 1, bytes / g.block_bytes) << g.block_bytes;
         EXPECT_GE(g.blocks_in(bytes) * 16, bytes / g.block_bytes * 15) << g.block_bytes;
@@ -108,7 +111,7 @@ TEST(size_class, gives_up_one_block_of_a_full_slab_at_most) {
 }
 
 TEST(size_class, leaves_at_most_a_sixteenth_of_its_slab_over) {
-    for (class_geometry const g : k_geometry) {
+    for (class_geometry const g : k_classes) {
         std::size_t const bytes = g.slab_granules * k_granule_bytes;
         EXPECT_LE((bytes - std::size_t{g.blocks_in(bytes)} * g.block_bytes) * 16, bytes) << g.block_bytes;
         EXPECT_TRUE(g.uses(bytes));
@@ -118,7 +121,7 @@ TEST(size_class, leaves_at_most_a_sixteenth_of_its_slab_over) {
 }
 
 TEST(size_class, keeps_every_block_of_every_colour_in_its_slab_and_aligned) {
-    for (class_geometry const g : k_geometry)
+    for (class_geometry const g : k_classes)
         for (std::size_t bytes = g.least_granules() * k_granule_bytes;
              bytes <= g.slab_granules * k_granule_bytes; bytes += k_granule_bytes)
             for (std::uintptr_t slab = 0; slab < 128 * bytes; slab += k_granule_bytes) {
@@ -130,14 +133,14 @@ TEST(size_class, keeps_every_block_of_every_colour_in_its_slab_and_aligned) {
 }
 
 TEST(size_class, finds_the_index_of_every_block_from_its_offset) {
-    for (class_geometry const g : k_geometry)
+    for (class_geometry const g : k_classes)
         for (std::uint32_t offset = 0; offset < k_max_slab_granules * k_granule_bytes; offset += 8)
             ASSERT_EQ(g.index_of(offset), offset / g.block_bytes)
                 << offset << " in blocks of " << g.block_bytes;
 }
 
 TEST(size_class, lets_a_thread_cache_2_to_256_blocks_and_at_most_384_kib) {
-    for (class_geometry const g : k_geometry) {
+    for (class_geometry const g : k_classes) {
         EXPECT_GE(g.cache_blocks, 2U) << g.block_bytes;
         EXPECT_LE(g.cache_blocks, k_max_cached_blocks) << g.block_bytes;
         EXPECT_TRUE(g.block_bytes > k_max_block_bytes ||

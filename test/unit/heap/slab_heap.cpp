@@ -48,12 +48,6 @@ bool reserve(slab_heap& heap, class_pair classes, class_index c, std::size_t cou
     return is_done;
 }
 
-// As a pool does it.
-bool put_exact(slab_heap& heap, slab& s) {
-    heap.put(s);
-    return heap.unpin();
-}
-
 class slab_heap_test : public testing::Test {
 protected:
     [[nodiscard]] slab& take_or_grow(slab_heap& heap, class_index c) {
@@ -67,10 +61,10 @@ protected:
     }
 
     [[nodiscard]] slab& take_exact_or_grow(slab_heap& heap, std::size_t bytes, std::size_t align) {
-        slab* s = heap.take(slab_heap::request_for({bytes, align}));
+        slab* s = heap.take(heap.request_for(k_exact, {bytes, align}));
         if (s == nullptr) {
-            EXPECT_TRUE(heap.grow(slab_heap::request_for({bytes, align})));
-            s = heap.take(slab_heap::request_for({bytes, align}));
+            EXPECT_TRUE(heap.grow(heap.request_for(k_exact, {bytes, align})));
+            s = heap.take(heap.request_for(k_exact, {bytes, align}));
         }
         EXPECT_TRUE(heap.is_valid());
         EXPECT_EQ(address_of(s->blocks) % align, 0U);
@@ -159,7 +153,7 @@ TEST_F(slab_heap_test, takes_no_chunk_that_is_smaller_than_a_block) {
     fragmented_upstream crumbs(memory, 3 * k_granule_bytes);
     upstream fragmented(&crumbs, 0, false);
     slab_heap heap(shape_of(k_mib + k_granule_bytes), fragmented);
-    EXPECT_THROW(static_cast<void>(heap.grow(slab_heap::request_for({3 * k_granule_bytes + 1, 1}))),
+    EXPECT_THROW(static_cast<void>(heap.grow(heap.request_for(k_exact, {3 * k_granule_bytes + 1, 1}))),
                  std::bad_alloc);
     EXPECT_EQ(fragmented.used(), 0U);
     EXPECT_EQ(memory.allocations(), 0U);
@@ -202,28 +196,14 @@ TEST_F(slab_heap_test, has_a_span_for_each_block_that_no_class_serves_at_any_ali
     for (std::size_t const bytes : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}, 20 * k_mib + 1})
         for (std::size_t align = 1; align <= 4 * k_mib; align *= 2)
             used.push_back(&take_exact_or_grow(heap, bytes, align));
-    EXPECT_EQ(heap.count_exact().in_use, used.size());
     for (std::size_t i = 0; i < used.size(); i += 2)
-        EXPECT_TRUE(put_exact(heap, *used[i]));
+        heap.put(*used[i]);
     EXPECT_TRUE(heap.is_valid());
     for (std::size_t i = 1; i < used.size(); i += 2)
-        EXPECT_TRUE(put_exact(heap, *used[i]));
+        heap.put(*used[i]);
     EXPECT_TRUE(heap.is_valid());
-    EXPECT_EQ(heap.count_exact().in_use, 0U);
-    EXPECT_EQ(heap.count_exact().bytes, 0U);
-    EXPECT_EQ(heap.count_exact().high_water, used.size());
     EXPECT_EQ(heap.release_chunks(), memory.most_bytes()) << "all of it was in use at once";
     EXPECT_EQ(memory.bytes(), 0U);
-}
-
-TEST_F(slab_heap_test, reports_deallocations_once_it_is_closed) {
-    slab_heap heap(shape_of(k_mib), from);
-    slab& a = take_exact_or_grow(heap, 20 * k_mib, 16);
-    slab& b = take_exact_or_grow(heap, 20 * k_mib, 16);
-    EXPECT_TRUE(put_exact(heap, a));
-    heap.put(b);
-    EXPECT_EQ(heap.close(), 1U) << "it counts until its thread is done with the heap";
-    EXPECT_FALSE(heap.unpin()) << "the caller counts it";
 }
 
 TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
@@ -313,8 +293,11 @@ TEST(slab_heap_of_system_memory, remembers_which_pages_it_gave_back_when_a_span_
     EXPECT_EQ(heap.purge(), 0U);
     heap.put(s);
     EXPECT_EQ(heap.purge(), 0U) << "no block was used";
-    slab& exact = *heap.take(slab_heap::request_for({2 * k_slab_bytes, 16}));
-    EXPECT_TRUE(put_exact(heap, exact));
+    slab& exact = *heap.take(heap.request_for(k_exact, {2 * k_slab_bytes, 16}));
+    void* block = nullptr;
+    EXPECT_EQ(exact.take(1, [&](std::byte* p) { block = p; }), 1U);
+    EXPECT_EQ(exact.put(&block, &block + 1, k_geometry[k_exact]), &block + 1);
+    heap.put(exact);
     EXPECT_EQ(heap.purge(), 2 * k_slab_bytes) << "the caller may have written to all of it";
 }
 
@@ -368,7 +351,7 @@ TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails
 
 [[nodiscard]] bool reserve_exact(slab_heap& heap, std::size_t bytes, std::size_t align, std::size_t count) {
     slab_heap::attempt mine(heap, for_classes(k_exact, k_exact));
-    bool const is_done = heap.reserve(mine, slab_heap::request_for({bytes, align}), count, false);
+    bool const is_done = heap.reserve(mine, heap.request_for(k_exact, {bytes, align}), count, false);
     if (is_done) mine.settle();
     return is_done;
 }
@@ -380,15 +363,8 @@ TEST_F(slab_heap_test, aligns_a_block_also_where_a_longer_span_is_reserved) {
     slab& s = take_exact_or_grow(heap, k_slab_bytes, 16 * k_slab_bytes);
     EXPECT_EQ(s.memory() + s.colour(), s.blocks);
     EXPECT_EQ(g_page_map.find(s.blocks).slab_at(), &s);
-    EXPECT_TRUE(put_exact(heap, s));
+    heap.put(s);
     EXPECT_TRUE(heap.is_valid());
-}
-
-void put_any(slab_heap& heap, slab& s) {
-    if (s.size_class == k_exact)
-        EXPECT_TRUE(put_exact(heap, s));
-    else
-        heap.put(s);
 }
 
 TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now_and_then) {
@@ -419,11 +395,11 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
                 static_cast<void>(heap.take_fewest_free());
                 break;
             case 4:
-                static_cast<void>(random() % 4 == 0 ? heap.grow(slab_heap::request_for({bytes, align}))
+                static_cast<void>(random() % 4 == 0 ? heap.grow(heap.request_for(k_exact, {bytes, align}))
                                                     : heap.grow(c));
                 break;
             case 5:
-                if (slab* const s = heap.take(slab_heap::request_for({bytes, align}))) {
+                if (slab* const s = heap.take(heap.request_for(k_exact, {bytes, align}))) {
                     ASSERT_EQ(address_of(s->blocks) % align, 0U);
                     ASSERT_GE(s->block_bytes(), bytes);
                     used.push_back(s);
@@ -438,7 +414,7 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
             default:
                 if (used.empty()) break;
                 std::swap(used[random() % used.size()], used.back());
-                put_any(heap, *used.back());
+                heap.put(*used.back());
                 used.pop_back();
             }
         } catch (test::injected_failure const&) {  // NOLINT: what failed must have changed nothing
@@ -448,7 +424,7 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
         ASSERT_LE(memory.bytes(), 40 * k_slab_bytes);
     }
     for (slab* const s : used)
-        put_any(heap, *s);
+        heap.put(*s);
     heap.forget_reservations();
     heap.release_chunks();
     EXPECT_EQ(memory.bytes(), 0U);

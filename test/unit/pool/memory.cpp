@@ -92,7 +92,7 @@ protected:
             caches[i].gate.leave();
             if (is_cached) return;
         }
-        EXPECT_EQ(memory->deallocate(c, &caches[i], block), 0U);
+        EXPECT_FALSE(memory->deallocate(c, &caches[i], block));
     }
     [[nodiscard]] std::vector<void*> take_all(std::size_t i, class_index c) {
         std::vector<void*> all;
@@ -186,10 +186,21 @@ TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_span
             all.push_back(memory->allocate(k_exact, nullptr, {2 * k_exact_bytes, 16}));  // never touched
         std::size_t const most = upstream_memory.bytes();
         for (void* const p : all)
-            EXPECT_EQ(memory->deallocate(k_exact, nullptr, p), 0U);
+            EXPECT_FALSE(memory->deallocate(k_exact, nullptr, p));
         EXPECT_LE(upstream_memory.bytes(), std::max(std::size_t{64} << 20, most / 2) + 3 * k_exact_bytes);
         memory->trim();
     }
+}
+
+TEST_F(pool_memory_test, that_is_closed_ends_with_the_last_block_that_returns_of_any_size) {
+    void* const small = memory->allocate(k_48, nullptr);
+    void* const exact = memory->allocate(k_exact, nullptr, {k_exact_bytes, 16});
+    {
+        std::scoped_lock const lock(memory->caches());
+        EXPECT_FALSE(memory->close());
+    }
+    EXPECT_FALSE(memory->deallocate(k_exact, nullptr, exact));
+    EXPECT_TRUE(memory->deallocate(k_48, nullptr, small));
 }
 
 TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {

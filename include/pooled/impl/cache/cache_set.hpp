@@ -50,14 +50,15 @@ public:
     // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, then the class's maximum.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
+    static constexpr class_index k_lists = k_class_count + 1;  // the last one is that of k_exact, of which no thread caches a block
 
     explicit cache_set(central::context const& pool) noexcept
         : m_mutex(pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
-        for (class_index c = 0; c < k_class_count; ++c)
+        for (class_index c = 0; c < k_lists; ++c)
             std::construct_at(&(*this)[c], m_pool, c);
     }
     ~cache_set() {
-        for (class_index c = 0; c < k_class_count; ++c)
+        for (class_index c = 0; c < k_lists; ++c)
             std::destroy_at(&(*this)[c]);
         for (class_index c = 0; c < k_class_count; ++c)
             if (m_has_arrays[c])
@@ -92,15 +93,15 @@ public:
     }
 
     // A block for the owner of `cache`, or for a thread without one (null), from its cache or the central free list. Null
-    // when there is none, and the heap has no free slab. Without a lock; O(blocks moved).
-    [[nodiscard]] void* allocate(class_index c, thread_cache* cache) noexcept {
-        if (is_at_bound()) return allocate_at_bound(c, cache);
+    // when there is none, and the heap has no free slab. `exact`: with k_exact, which goes with no cache. Without a lock; O(blocks moved).
+    [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape exact = {}) noexcept {
+        if (is_at_bound()) return allocate_at_bound(c, cache, exact);
         central& list = (*this)[c];
         scoped_lock const lock(list);
-        if (cache == nullptr) return list.take_one();
+        if (cache == nullptr) return list.take_one(exact);
         class_cache& mine = cache->classes[c];
         if (c >= k_inlined_classes || is_at_bound()) {
-            void* const block = list.take_one();
+            void* const block = list.take_one({});
             if (block != nullptr) mine.add_net_taken(1);
             return block;
         }
@@ -258,29 +259,6 @@ public:
         m_is_held = false;
         resume();
     }
-    // At the bound: a block of class `c` from a slot, else what find() finds. Null: at one moment it would have found nothing, and the
-    // slots were empty. Blocks of other classes in the slots, whose slabs it might use, go to these slabs. Without a lock.
-    template <class Find>
-    [[nodiscard]] void* search_slots(class_index c, Find&& find) noexcept {
-        bound_slots::view seen;
-        for (unsigned attempt = 0; attempt < k_searches; ++attempt, drain_slots()) {
-            if (void* const block = m_slots.take(c, seen)) return block;
-            if (void* const block = find()) return block;
-            if (m_slots.were_empty(seen)) return nullptr;
-            if (seen.is_draining) platform::pause(attempt);
-        }
-        // Other threads exchange blocks all the time: not any more.
-        scoped_lock const lock(*this);
-        m_are_slots_barred.store(true, std::memory_order_relaxed);
-        wait_for_puts();
-        do {
-            drain_slots();
-            static_cast<void>(m_slots.take(k_no_class, seen));
-        } while (!m_slots.were_empty(seen));
-        void* const block = find();
-        m_are_slots_barred.store(false, std::memory_order_relaxed);
-        return block;
-    }
     // The blocks in the slots go to their slabs, which may become free. Without a lock.
     void drain_slots() noexcept {
         m_slots.drain([this](class_index c, void* block) {
@@ -298,7 +276,7 @@ public:
     // Ends all blocks of the size classes, including those in use. Returns the chunks, which the heap must deallocate.
     [[nodiscard]] intrusive_list<chunk> discard(slab_heap& heap, upstream::call& under_way) noexcept {
         return steal_all([&] {
-            for (class_index c = 0; c < k_class_count; ++c)
+            for (class_index c = 0; c < k_lists; ++c)
                 (*this)[c].discard();
             return heap.detach_all(under_way);
         });
@@ -387,11 +365,11 @@ public:
     }
 
     void lock_classes() noexcept {
-        for (class_index c = 0; c < k_class_count; ++c)
+        for (class_index c = 0; c < k_lists; ++c)
             (*this)[c].lock();
     }
     void unlock_classes() noexcept {
-        for (class_index c = k_class_count; c-- != 0;)
+        for (class_index c = k_lists; c-- != 0;)
             (*this)[c].unlock();
     }
 
@@ -423,15 +401,38 @@ private:
             visit(n * sizeof(void*), 1);
     }
 
-    [[nodiscard]] void* allocate_at_bound(class_index c, thread_cache* cache) noexcept {
+    [[nodiscard]] void* allocate_at_bound(class_index c, thread_cache* cache, large_shape exact) noexcept {
+        void* const block = search_slots(c, exact);
+        if (block == nullptr) (*this)[c].end_served();
+        if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
+        return block;
+    }
+    // A block from a slot, else of the central list. Null: at one moment that had none, nor the heap, and the slots were empty. Blocks
+    // of other classes in the slots, whose slabs it might use, go to these slabs.
+    [[nodiscard]] void* search_slots(class_index c, large_shape exact) noexcept {
         central& list = (*this)[c];
-        void* const block = search_slots(c, [&]() -> void* {
+        auto const find = [&]() -> void* {
             if (list.has_nothing()) return nullptr;
             scoped_lock const lock(list);
-            return list.take_one();
-        });
-        if (block == nullptr) list.end_served();
-        if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
+            return list.take_one(exact);
+        };
+        bound_slots::view seen;
+        for (unsigned attempt = 0; attempt < k_searches; ++attempt, drain_slots()) {
+            if (void* const block = m_slots.take(c, seen)) return block;
+            if (void* const block = find()) return block;
+            if (m_slots.were_empty(seen)) return nullptr;
+            if (seen.is_draining) platform::pause(attempt);
+        }
+        // Other threads exchange blocks all the time: not any more.
+        scoped_lock const lock(*this);
+        m_are_slots_barred.store(true, std::memory_order_relaxed);
+        wait_for_puts();
+        do {
+            drain_slots();
+            static_cast<void>(m_slots.take(k_no_class, seen));
+        } while (!m_slots.were_empty(seen));
+        void* const block = find();
+        m_are_slots_barred.store(false, std::memory_order_relaxed);
         return block;
     }
     // Until no thread that may have begun before is in put_at_bound().
@@ -476,7 +477,7 @@ private:
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
     // -fsanitize=address,undefined.
-    alignas(central) std::array<std::byte, k_class_count * sizeof(central)> m_central;
+    alignas(central) std::array<std::byte, k_lists * sizeof(central)> m_central;
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -158,7 +158,7 @@ public:
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         if (is_drained()) m_largest = 0;  // it is being used again
-        if (free() == 0 && !add_slab()) return nullptr;
+        if (free() == 0 && !add_slab({})) return nullptr;
         m_refills.add(1);
         auto const wanted =
             static_cast<std::uint32_t>(detail::smaller<std::uint64_t>(free(), cache.capacity() / 2));
@@ -183,9 +183,9 @@ public:
         return cache.pop_cold();
     }
 
-    // One block, for callers without a cache. Null as above.
-    [[nodiscard]] void* take_one() noexcept {
-        if (free() == 0 && !add_slab()) return end_served(), nullptr;
+    // One block, for callers without a cache; `exact`: that block, if the class is k_exact. Null as above.
+    [[nodiscard]] void* take_one(large_shape exact = {}) noexcept {
+        if (free() == 0 && !add_slab(exact)) return end_served(), nullptr;
         m_served.add(1);
         void* const one = take_any();
         note_high_water(0);
@@ -422,9 +422,9 @@ private:
         return one;
     }
 
-    [[nodiscard]] bool add_slab() noexcept {
-        std::uint32_t const gains = m_pool.heap.gains();
-        slab* const s = m_pool.heap.take(m_class);
+    [[nodiscard]] bool add_slab(large_shape exact) noexcept {
+        std::uint32_t const gains = m_class != k_exact ? m_pool.heap.gains() : 0;  // another one may be shorter
+        slab* const s = m_pool.heap.take(m_pool.heap.request_for(m_class, exact));
         std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
         m_failed_at = s == nullptr ? gains : 0;
         if (s == nullptr) return false;

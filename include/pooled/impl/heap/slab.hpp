@@ -101,18 +101,13 @@ struct alignas(k_cache_line) slab {
     }
     [[nodiscard]] std::size_t words() const noexcept { return (total + k_word_bits - 1) / k_word_bits; }
 
-    // All blocks free, of size class `c`; with k_exact, the one block in use. Requires a span without a class.
+    // All blocks free, of size class `c`. Requires a span without a class.
     void assign(class_index c) noexcept {
-        if (c == k_exact) {
-            size_class = static_cast<std::uint8_t>(c);
-            total = 1;
-            return on_touch(0, bytes());
-        }
         class_geometry const& g = k_geometry[c];
         std::size_t const size = bytes();
         size_class = static_cast<std::uint8_t>(c);
-        total = free = g.blocks_in(size);
-        blocks += g.colour_of(address_of(blocks), size);
+        total = free = c != k_exact ? g.blocks_in(size) : 1;
+        if (c != k_exact) blocks += g.colour_of(address_of(blocks), size);
         first_word = 0;
         unmarked_from = std::uint32_t{0};
         std::size_t const whole = total / k_word_bits;

@@ -67,8 +67,7 @@ public:
         std::size_t chunk_bytes;
         bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
     };
-    // What a span is needed for: a slab of class `c`, or with k_exact one block that no class serves. It holds `bytes` at `align`, and
-    // has better `granules`.
+    // What a span is needed for: a slab of class `c`. It holds `bytes` at `align`, and has better `granules`.
     struct request {
         std::size_t granules;
         std::size_t bytes;
@@ -96,7 +95,6 @@ public:
             all.push_front(detach(c));
             checked_memory::forget(c.base, c.bytes);
         }
-        m_exact.in_use = m_exact.bytes = 0;
         return all;
     }
     // Requires detached chunks. One that the system does not take back is free again, unless this is the pool's end.
@@ -117,18 +115,16 @@ public:
         return bytes;
     }
 
-    [[nodiscard]] request request_for(class_index c) const noexcept {
-        return {.granules = granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
-    }
-    // A block that no class serves.
-    [[nodiscard]] static request request_for(large_shape exact) noexcept {
+    // `exact`: the block, if `c` is k_exact.
+    [[nodiscard]] request request_for(class_index c, large_shape exact = {}) const noexcept {
+        if (c != k_exact) return {.granules = granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
         std::size_t const bytes = detail::larger<std::size_t>(exact.bytes, 1);
         return {.granules = bytes / k_granule_bytes + (bytes % k_granule_bytes != 0),
                 .bytes = bytes,
                 .align = detail::larger(exact.align, k_granule_bytes)};
     }
 
-    // A slab with all blocks free or, of k_exact, with its one block in use; null: the caller must call grow().
+    // A slab with all blocks free; null: the caller must call grow().
     [[nodiscard]] slab* take(request const& what) noexcept {
         scoped_lock const lock(m_mutex);
         slab* const s = find(what);
@@ -137,11 +133,6 @@ public:
         taken.assign(what.c);
         if (taken.owner->has_purged) taken.note_purged();
         map(taken);
-        if (what.c == k_exact) {
-            ++m_exact.in_use;
-            m_exact.bytes += taken.bytes();
-            m_exact.high_water = detail::larger(m_exact.high_water, m_exact.in_use);
-        }
         return &taken;
     }
     [[nodiscard]] slab* take(class_index c) noexcept { return take(request_for(c)); }
@@ -152,39 +143,10 @@ public:
         return find(request_for(c)) != nullptr;
     }
 
-    // False when the heap is closed. Otherwise it exists until unpin(), as if a block were in use. That of a slab
-    // of k_exact that is put back counts until then, too.
-    [[nodiscard]] bool pin() noexcept {
-        scoped_lock const lock(m_mutex);
-        if (!m_is_closed) ++m_exact.in_use;
-        return !m_is_closed;
-    }
-    // False when the heap is closed: the caller has to count the block.
-    [[nodiscard]] bool unpin() noexcept {
-        scoped_lock const lock(m_mutex);
-        --m_exact.in_use;
-        return !m_is_closed;
-    }
-    struct exact_counts {
-        std::uint64_t in_use = 0;
-        std::uint64_t bytes = 0;
-        std::uint64_t high_water = 0;
-    };
-    [[nodiscard]] exact_counts count_exact() noexcept {
-        scoped_lock const lock(m_mutex);
-        return m_exact;
-    }
-    // From now on, unpin() reports deallocations. Returns the number of those blocks in use.
-    [[nodiscard]] std::uint64_t close() noexcept {
-        scoped_lock const lock(m_mutex);
-        return m_is_closed = true, m_exact.in_use;
-    }
-
     // Requires a slab with a class and no block in use, which is in no list.
     void put(slab& s) noexcept {
         end_free(s, s.colour(), s.bytes());
         scoped_lock const lock(m_mutex);
-        if (s.size_class == k_exact) m_exact.bytes -= s.bytes();
         s.unassign();
         make_free(s);
     }
@@ -682,13 +644,11 @@ private:
     shape m_shape;
     upstream& m_upstream;
     optional_mutex m_mutex;
-    bool m_is_closed = false;
     intrusive_list<chunk> m_chunks;
     free_spans m_free;
     intrusive_list<reservation> m_reservations;  // the latest first
     observed<std::size_t> m_empty_bytes;         // of chunks with held == 0
     observed<std::uint32_t> m_gains{1};          // odd
-    exact_counts m_exact;
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -72,8 +72,7 @@ public:
     }
 
     void deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept override {
-        unsigned const count = memory().deallocate(c, cache, block);
-        if (count != 0 && counted(count)) destroy();
+        if (memory().deallocate(c, cache, block)) destroy();
     }
 
     [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large) override {
@@ -116,7 +115,7 @@ public:
             scoped_lock const lock(g_registry);
             scoped_lock const caches_lock(caches());
             m_is_closed.store(true, std::memory_order_relaxed);
-            is_last = counted(-memory().close());
+            is_last = memory().close();
         }
         if (is_last) destroy();
         g_registry.free_closed_caches();  // the calling thread's cache was one of them
@@ -138,11 +137,6 @@ public:
     }
 
 private:
-    // Counts blocks that are returned to a closed pool; close() itself subtracts what was in use when it looked, so the
-    // count reaches 0 exactly once. acq_rel: what every thread did to its block happens before the core is destroyed.
-    [[nodiscard]] bool counted(std::int64_t count) noexcept {
-        return m_remaining.fetch_add(count, std::memory_order_acq_rel) + count == 0;
-    }
     // No thread can reach the core any more. It leaves the page map before a new pool can have its id.
     void destroy() noexcept {
         std::uint32_t const id = this->id();

@@ -87,26 +87,33 @@ public:
     // upstream throws.
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape large = {}) {
         on_slow_call(cache);
-        if (is_exact(c, large.bytes)) return allocate_exact(large);
+        std::size_t bytes = k_geometry[c].block_bytes;
+        if (is_exact(c, large.bytes)) {
+            if (large.bytes > k_size_max / 4 || large.align > k_size_max / 4)
+                POOLED_THROW_OR(std::bad_alloc(), nullptr);
+            if (large.bytes > m_upstream.max_bytes()) return nullptr;
+            bytes = large.bytes;
+            cache = nullptr;
+            c = k_exact;
+        }
         // Blocks of the class that other threads have cached are used before any upstream is called.
-        void* const block =
-            allocate_or_grow([&] { return m_caches.allocate(c, cache); },
-                             [&] { return steal(c) || find_slab(c, cache) || grow(m_slabs.request_for(c)); },
-                             k_geometry[c].block_bytes);
+        void* const block = allocate_or_grow(
+            [&] { return m_caches.allocate(c, cache, large); },
+            [&] { return (c != k_exact && (steal(c) || find_slab(c, cache))) || grow(c, large); }, bytes);
         if (c >= k_first_large && block != nullptr) {
             std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
-            note_taken(k_geometry[c].block_bytes * (1 + refilled));
+            note_taken(round_up(bytes, k_granule_bytes) * (1 + refilled));
         }
         if (m_caches.is_at_bound()) [[unlikely]]
             on_served(m_caches[c].served());
         return block;
     }
 
-    // `c`: that of the block's slab. Returns how many blocks the caller must count, because the pool is closed.
-    [[nodiscard]] unsigned deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+    // `c`: that of the block's slab. True: the pool is closed, and that was its last reference.
+    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         on_slow_call(cache);
         if (c >= k_first_large) return deallocate_large(c, cache, block);
-        return m_caches.deallocate(c, cache, block) ? 0 : 1;
+        return !m_caches.deallocate(c, cache, block) && drop_references(1);
     }
 
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
@@ -126,9 +133,9 @@ public:
         m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
     }
 
-    // Afterwards, no thread uses a cache, and deallocations are counted. Returns the number of blocks in use. Requires the lock
-    // of the caches, and the registry's.
-    [[nodiscard]] std::int64_t close() noexcept;
+    // Afterwards, no thread uses a cache, and deallocations are counted. True: there was no other reference than the handle's. Requires
+    // the lock of the caches, and the registry's.
+    [[nodiscard]] bool close() noexcept;
 
     void fill(pool_stats& sum) noexcept;
     [[nodiscard]] bool is_valid() noexcept;
@@ -153,7 +160,8 @@ private:
         if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
     }
     // What is left over of memory that came for a large block is left free, as if blocks had been there.
-    [[nodiscard]] bool grow(slab_heap::request const& what) {
+    [[nodiscard]] bool grow(class_index c, large_shape exact) {
+        slab_heap::request const what = m_slabs.request_for(c, exact);
         std::size_t const bytes = m_slabs.grow(what);
         if (what.bytes > k_max_block_bytes) m_left_free.fetch_add(bytes, std::memory_order_relaxed);
         return bytes != 0;
@@ -252,8 +260,11 @@ private:
         scoped_lock const lock(m_caches);
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
-    [[nodiscard]] void* allocate_exact(large_shape what);
-    [[nodiscard]] unsigned deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
+    // True: those were the last. acq_rel: what every thread did to its block happens before the pool is destroyed.
+    [[nodiscard]] bool drop_references(std::uint64_t count) noexcept {
+        return m_references.fetch_sub(count, std::memory_order_acq_rel) == count;
+    }
+    [[nodiscard]] bool deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
     [[nodiscard]] bool reserve_exact(large_shape what, std::size_t count);
     // If the bound does not allow it, once more after what is free was returned.
     [[nodiscard]] bool reserve_spans(slab_heap::attempt& by, slab_heap::request const& what,
@@ -280,6 +291,8 @@ private:
     slab_heap m_slabs;
     cache_set m_caches;
     release_clock m_release_clock;
+    // One of the pool's handle; once it is closed, one of each block in use; and those of calls that must go on after their block is free.
+    atomic<std::uint64_t> m_references{1};
     atomic<std::size_t> m_left_free{0};  // bytes that large blocks left free, and did not take again; a hint
     atomic<std::size_t> m_drain_at{
         0};                        // m_left_free when the recent addresses next go to their slabs; a hint
@@ -287,39 +300,20 @@ private:
     bool m_touches_reserved;
 };
 
-inline void* pool_memory::allocate_exact(large_shape what) {
-    if (what.bytes > k_size_max / 4 || what.align > k_size_max / 4)
-        POOLED_THROW_OR(std::bad_alloc(), nullptr);
-    if (what.bytes > m_upstream.max_bytes()) return nullptr;
-    slab_heap::request const request = slab_heap::request_for(what);
-    auto const take = [&]() -> void* {
-        slab* const s = m_slabs.take(request);
-        return s != nullptr ? s->blocks : nullptr;
-    };
-    void* const block = allocate_or_grow(
-        [&] { return m_caches.is_at_bound() ? m_caches.search_slots(k_exact, take) : take(); },
-        [&] { return grow(request); }, what.bytes);
-    if (block != nullptr) note_taken(request.granules * k_granule_bytes);
-    return block;
-}
-
-inline unsigned pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
+inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
     // Of an inlined class, the block is not verified yet.
-    slab* const exact = c == k_exact ? g_page_map.find_owned(block).slab_at() : nullptr;
-    std::size_t const bytes =
-        exact != nullptr ? exact->bytes() : k_geometry[c].block_bytes * moved_at_once(c, cache);
-    // Many threads that end at once: only after the last of them has freed its block is it known what is free. Until unpin(), the pool
-    // exists. Otherwise it does because the block is in use.
-    bool const is_pinned = exact != nullptr || (cache == nullptr && m_slabs.pin());
-    if (!is_pinned) release_excess(bytes);
-    unsigned closed = 0;
-    if (exact != nullptr)
-        m_slabs.put(*exact);
+    std::size_t const bytes = c == k_exact ? g_page_map.find_owned(block).slab_at()->bytes()
+                                           : k_geometry[c].block_bytes * moved_at_once(c, cache);
+    // Many threads that end at once: only after the last of them has freed its block is it known what is free.
+    bool const is_late = c == k_exact || cache == nullptr;
+    if (is_late)
+        m_references.fetch_add(1, std::memory_order_relaxed);
     else
-        closed = m_caches.deallocate(c, cache, block) ? 0 : 1;
-    if (!is_pinned) return closed;
-    release_excess(bytes);
-    return closed + (m_slabs.unpin() ? 0 : 1);
+        release_excess(bytes);
+    bool const is_counted = !m_caches.deallocate(c, c != k_exact ? cache : nullptr, block);
+    if (is_late) release_excess(bytes);
+    std::uint64_t const references = std::uint64_t{is_counted} + std::uint64_t{is_late};
+    return references != 0 && drop_references(references);
 }
 
 inline void pool_memory::release_excess(std::size_t freed) noexcept {
@@ -398,7 +392,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
 inline bool pool_memory::reserve_exact(large_shape what, std::size_t count) {
     if (!may_reserve(what.bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {k_exact, k_exact});
-    if (!reserve_spans(mine, slab_heap::request_for(what), count)) return false;
+    if (!reserve_spans(mine, m_slabs.request_for(k_exact, what), count)) return false;
     mine.settle();
     return true;
 }
@@ -438,18 +432,19 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     m_slabs.purge(unused - detail::smaller(unused, released));
 }
 
-inline std::int64_t pool_memory::close() noexcept {
-    std::uint64_t in_use = 0;
+inline bool pool_memory::close() noexcept {
     m_caches.leave_bound();
     m_caches.steal_all([&] {
-        for (class_index c = 0; c < k_class_count; ++c) {
+        std::uint64_t in_use = 0;
+        for (class_index c = 0; c < cache_set::k_lists; ++c) {
             m_caches[c].close();
             in_use += m_caches[c].outside();
         }
+        m_references.fetch_add(in_use, std::memory_order_relaxed);
         m_caches.abandon_all();
         return true;
     });
-    return static_cast<std::int64_t>(in_use + m_slabs.close());
+    return drop_references(1);
 }
 
 inline void pool_memory::fill(pool_stats& sum) noexcept {
@@ -479,12 +474,15 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         sum.large_bytes += one.in_use * one.block_bytes;
         sum.large_cached_bytes += (one.cached + one.free) * one.block_bytes;
     }
-    slab_heap::exact_counts const exact = m_slabs.count_exact();
-    sum.large_in_use += exact.in_use;
-    sum.large_bytes += exact.bytes;
-    sum.in_use += exact.in_use;
-    sum.high_water += exact.high_water;
-    sum.bytes_in_use += exact.bytes;
+    central& exact = m_caches[k_exact];
+    {
+        scoped_lock const exact_lock(exact);
+        sum.large_in_use += exact.outside();
+        sum.large_bytes += exact.slab_bytes();
+        sum.in_use += exact.outside();
+        sum.high_water += exact.note_high_water(0);
+        sum.bytes_in_use += exact.slab_bytes();
+    }
     sum.upstream_bytes = m_upstream.used();
     sum.upstream_calls = m_upstream.calls();
     sum.max_bytes = m_upstream.is_bounded() ? m_upstream.max_bytes() : 0;
