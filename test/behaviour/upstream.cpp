@@ -77,6 +77,27 @@ TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
     EXPECT_EQ(memory.bytes(), 0U);
 }
 
+// With a bound of two chunks, while the second of them returns.
+TEST(upstream_that_uses_its_own_pool, has_the_bound_of_what_a_trim_returned_before) {
+    test::counting_upstream memory;
+    pooled::pool* trimmed = nullptr;
+    std::size_t returned = 0;
+    bool is_served = false;
+    hooked_upstream upstream(memory, [&] {
+        if (trimmed == nullptr || ++returned != 2) return;
+        pooled::pool& pool = *std::exchange(trimmed, nullptr);
+        void* const p = pool.try_allocate(1024);
+        is_served = p != nullptr;
+        if (is_served) pool.deallocate(p, 1024);
+    });
+    pooled::pool pool{{.max_bytes = 2 * k_mib, .chunk_bytes = k_mib, .upstream = &upstream}};
+    test::held_blocks(pool, 1024).take_all();
+    trimmed = &pool;
+    pool.trim();
+    EXPECT_EQ(returned, 2U);
+    EXPECT_TRUE(is_served);
+}
+
 constexpr auto k_moment = std::chrono::microseconds(20);
 
 // Two threads that need one slab each of a pool that has two: there is always one that is free, cached, or on its way.

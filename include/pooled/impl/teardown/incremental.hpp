@@ -146,21 +146,18 @@ public:
     static void finish_thread() noexcept {
         t_deferrals().is_destroying = true;  // allocations in destructors then destroy nothing themselves
         t_deferrals().drains = {};           // a destructor that a drain ran may have called exit()
-        bool is_again = false;
-        for (thread_cache* each = t_state().owned.first(); each != nullptr;) {
-            deferred next;
-            deferred_objects* of = nullptr;  // the object keeps its pool
-            if (each->deferred.size != 0 && g_registry.with_open(*each, [&](pool_core& core) {
-                    of = static_cast<deferred_objects*>(core.extension());
-                    return of->take_one(*each, next);
-                })) {
-                is_again = true;
-                each = of->destroy(next);
-            } else {
-                each = t_state().owned.after(*each);
+        for (bool is_any = true; std::exchange(is_any, false);)
+            for (thread_cache* each = t_state().owned.first(); each != nullptr;) {
+                deferred next;
+                deferred_objects* of = nullptr;  // the object keeps its pool
+                bool const is_taken =
+                    each->deferred.size != 0 && g_registry.with_open(*each, [&](pool_core& core) {
+                        of = static_cast<deferred_objects*>(core.extension());
+                        return of->take_one(*each, next);
+                    });
+                is_any |= is_taken;
+                each = is_taken ? of->destroy(next) : t_state().owned.after(*each);
             }
-            if (each == nullptr && std::exchange(is_again, false)) each = t_state().owned.first();
-        }
         t_deferrals().has_ended = true;
         t_deferrals().is_armed = false;
     }
