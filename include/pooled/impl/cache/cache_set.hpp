@@ -50,7 +50,8 @@ public:
     // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, then the class's maximum.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
-    static constexpr class_index k_lists = k_class_count + 1;  // the last one is that of k_exact, of which no thread caches a block
+    static constexpr class_index k_lists =
+        k_class_count + 1;  // the last one is that of k_exact, of which no thread caches a block
 
     explicit cache_set(central::context const& pool) noexcept
         : m_mutex(pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
@@ -284,27 +285,23 @@ public:
 
     // Empties the caches whose owners took no slow path since the last call: they are idle, or need only their hot blocks.
     void steal_from_idle() noexcept {
-        auto const for_each_idle = [this](auto&& visit) {
-            for_each([&](thread_cache& cache) {
-                if (cache.owner != &t_state() && cache.owner != nullptr &&
-                    cache.slow_calls_seen == cache.slow_calls)
-                    visit(cache);
-            });
+        auto const is_idle = [](thread_cache const& cache) {
+            return cache.owner != &t_state() && cache.owner != nullptr &&
+                   cache.slow_calls_seen == cache.slow_calls &&
+                   detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
         };
-        thread_cache* idle = nullptr;
-        for_each_idle([&](thread_cache& cache) { idle = holds_any(cache) ? &cache : idle; });
-        if (idle != nullptr) {
-            stop();
-            for_each_idle([this](thread_cache& cache) {
-                for (class_index c = 0; c < k_class_count; ++c) {
-                    if (cache.classes[c].held() == 0) continue;
-                    scoped_lock const lock((*this)[c]);
-                    collect(cache, c);
-                }
-            });
-            resume();
-        }
-        for_each([](thread_cache& cache) { cache.slow_calls_seen = cache.slow_calls; });
+        bool const is_any = detail::any_of(m_all, is_idle);
+        if (is_any) stop();
+        for_each([&](thread_cache& cache) {
+            bool const is_emptied = is_any && is_idle(cache);
+            for (class_index c = 0; is_emptied && c < k_class_count; ++c) {
+                if (cache.classes[c].held() == 0) continue;
+                scoped_lock const lock((*this)[c]);
+                collect(cache, c);
+            }
+            cache.slow_calls_seen = cache.slow_calls;
+        });
+        if (is_any) resume();
     }
 
     // The cache's owner has ended, or is the caller, which is about to end.
@@ -459,10 +456,6 @@ private:
         if (cache.capacity() == most) return false;
         return cache.reserve(
             detail::smaller(most, detail::larger(k_first_capacity, k_growth * cache.capacity())));
-    }
-
-    [[nodiscard]] static bool holds_any(thread_cache const& cache) noexcept {
-        return detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
     }
 
     optional_mutex m_mutex;

@@ -39,7 +39,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>  // a static object in each file that includes it
-#include <map>
 #include <new>
 #include <source_location>
 #include <string_view>
@@ -279,8 +278,9 @@ struct live_group {
     }
 };
 
-// A group for each block. The vector grows between two looks at the table, under no lock of it: malloc may be a pool.
-[[nodiscard]] inline std::vector<live_group> live_blocks(std::uint32_t pool_id) {
+// All of one key as one group, those with most bytes first. At first a group for each block: the vector grows between two looks at the
+// table, under no lock of it, as malloc may be a pool.
+[[nodiscard]] inline std::vector<live_group> live_groups(std::uint32_t pool_id) {
     std::vector<live_group> all;
     std::size_t seen = 0;
     do {
@@ -294,7 +294,18 @@ struct live_group {
             all.push_back({one.where, 1, one.bytes, is_weak ? 1U : 0U, one.when, one.when});
         });
     } while (seen > all.size());
-    return all;
+    std::sort(all.begin(), all.end(),
+              [](live_group const& a, live_group const& b) { return a.key() < b.key(); });
+    std::vector<live_group> groups;
+    for (live_group const& one : all)
+        if (!groups.empty() && groups.back().key() == one.key())
+            groups.back().add(one);
+        else
+            groups.push_back(one);
+    std::sort(groups.begin(), groups.end(), [](live_group const& a, live_group const& b) {
+        return a.bytes != b.bytes ? a.bytes > b.bytes : a.key() < b.key();
+    });
+    return groups;
 }
 
 // `address`: where the call returns to. The call itself is in front of that, and may be all there is of its line.
@@ -311,20 +322,6 @@ inline void print_address(std::ostream& out, void const* address) {
     char* const name = abi::__cxa_demangle(found.function, nullptr, nullptr, nullptr);
     out << " (" << (name != nullptr ? name : found.function) << ')';
     std::free(name);
-}
-
-// All of one key as one group, those with most bytes first.
-[[nodiscard]] inline std::vector<live_group> live_groups(std::uint32_t pool_id) {
-    std::map<decltype(std::declval<live_group>().key()), live_group> by_key;
-    for (live_group const& one : detail::live_blocks(pool_id))
-        if (auto const [group, is_new] = by_key.try_emplace(one.key(), one); !is_new) group->second.add(one);
-    std::vector<live_group> groups;
-    for (auto const& each : by_key)
-        groups.push_back(each.second);
-    std::sort(groups.begin(), groups.end(), [](live_group const& a, live_group const& b) {
-        return a.bytes != b.bytes ? a.bytes > b.bytes : a.key() < b.key();
-    });
-    return groups;
 }
 
 // A line a group. Empty if the pool has no block in use.
