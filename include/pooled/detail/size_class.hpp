@@ -30,9 +30,9 @@
 // Invariants: sizes ascend; each is a multiple of 8, of 64 above 512, and of a granule above 32 KiB; a block is aligned to its class's
 // `align`, which divides the size, and the offset of the slab's first block.
 //
-// A thread caches up to `cache_blocks` addresses of a class: 384 KiB of blocks (64 KiB of blocks over 2 KiB, since a few of
-// those already hold much memory; 512 KiB of those over 32 KiB), but at least 2 and at most 512 blocks. It exchanges half of them with
-// the central free list at a time. Of a class over 256 KiB it caches one (detail/thread_cache.hpp), outside the inlined code.
+// A thread caches the block freed last, and up to `cache_blocks` addresses of a class: 384 KiB of blocks (64 KiB of blocks over 2 KiB,
+// since a few of those already hold much memory; 512 KiB of those over 32 KiB), but at least 2 and at most 512 blocks. It exchanges half
+// of them with the central free list at a time. Of a class over 256 KiB it caches one (detail/thread_cache.hpp), outside the inlined code.
 //
 // All constexpr; a lookup reads at most one table.
 

@@ -274,15 +274,6 @@ public:
     [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
     [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
 
-    // Ends all blocks of the size classes, including those in use. Returns the chunks, which the heap must deallocate.
-    [[nodiscard]] intrusive_list<chunk> discard(slab_heap& heap, upstream::call& under_way) noexcept {
-        return steal_all([&] {
-            for (class_index c = 0; c < k_lists; ++c)
-                (*this)[c].discard();
-            return heap.detach_all(under_way);
-        });
-    }
-
     // Empties the caches whose owners took no slow path since the last call: they are idle, or need only their hot blocks.
     void steal_from_idle() noexcept {
         auto const is_idle = [](thread_cache const& cache) {

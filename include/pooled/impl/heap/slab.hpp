@@ -186,10 +186,9 @@ struct alignas(k_cache_line) slab {
     // Whether a block of size class `c` that starts there may be in use: where it may not, no mark says so. Without the lock.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool may_be_in_use(class_index c, void const* p) const noexcept {
         return size_class == c && address_of(p) - address_of(blocks) < unmarked_from &&
-               (purged == 0 || !is_on_purged_page(p));
+               (purged == 0 || !is_purged((address_of(p) - address_of(memory())) / platform::k_page_bytes));
     }
-    [[nodiscard]] POOLED_NOINLINE bool is_on_purged_page(void const* p) const noexcept {
-        std::size_t const page = (address_of(p) - address_of(memory())) / platform::k_page_bytes;
+    [[nodiscard]] POOLED_NOINLINE bool is_purged(std::size_t page) const noexcept {
         return (this[page / k_pages].purged >> page % k_pages & 1) != 0;
     }
 

@@ -280,13 +280,10 @@ public:
         // Whole pages of the system: of a larger one, a part may have been recorded as returned when another part was used again.
         std::size_t bytes = 0;
         std::uintptr_t last = 0;
-        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i) {
-            auto const fresh = static_cast<std::size_t>(std::popcount(fresh_pages(s, i, from, to)));
-            if (std::size_t const page = platform::page_bytes(); page <= platform::k_page_bytes)
-                bytes += fresh * platform::k_page_bytes;
-            else if (std::uintptr_t const nth = (at + i * k_granule_bytes) / page; fresh != 0 && nth != last)
-                bytes += page, last = nth;
-        }
+        for (std::size_t i = from / platform::k_page_bytes; i * platform::k_page_bytes < to; ++i)
+            if (std::uintptr_t const nth = (at + i * platform::k_page_bytes) / platform::page_bytes();
+                nth != last && !s.is_purged(i))
+                bytes += platform::page_bytes(), last = nth;
         if (bytes == 0) return 0;
         end_free(s, first, end);
         if (platform::release_pages(s.memory() + from, to - from) == 0) return 0;
@@ -529,11 +526,6 @@ private:
         std::size_t const size = s.bytes();
         return purge(s, size - detail::smaller(size, round_up(detail::smaller(most, size), k_granule_bytes)),
                      size);
-    }
-    // The pages of granule `i` within [from, to) that were not returned to the system.
-    [[nodiscard]] static std::uint8_t fresh_pages(slab const& s, std::size_t i, std::size_t from,
-                                                  std::size_t to) noexcept {
-        return static_cast<std::uint8_t>(slab::pages_in(i, from, to) & ~(&s)[i].purged);
     }
 
     // The functions that follow take the lock. Throws std::bad_alloc.

@@ -128,7 +128,11 @@ public:
     void discard() noexcept {
         upstream::call under_way(m_upstream);
         unique_lock lock(m_caches);
-        auto const all = m_caches.discard(m_slabs, under_way);
+        auto const all = m_caches.steal_all([&] {
+            for (class_index c = 0; c < cache_set::k_lists; ++c)
+                m_caches[c].discard();
+            return m_slabs.detach_all(under_way);
+        });
         lock.unlock();
         m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
     }
