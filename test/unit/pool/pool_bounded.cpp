@@ -129,6 +129,16 @@ TYPED_TEST(bounded, pool_takes_back_the_large_blocks_that_it_keeps) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
+TYPED_TEST(bounded, pool_refuses_a_large_block_and_serves_a_shorter_one) {
+    TypeParam pool{{.max_bytes = k_mib, .chunk_bytes = k_mib}};
+    void* const first = pool.allocate(300 * k_kib);
+    EXPECT_EQ(pool.try_allocate(900 * k_kib), nullptr);
+    void* const shorter = pool.try_allocate(600 * k_kib);
+    EXPECT_NE(shorter, nullptr);
+    pool.deallocate(shorter, 600 * k_kib);
+    pool.deallocate(first, 300 * k_kib);
+}
+
 TEST(bounded_pool, finds_blocks_that_a_sleeping_thread_has_cached) {
     pooled::pool unused{{.max_bytes = k_mib}};
     all_of of_unused(unused, 48);
