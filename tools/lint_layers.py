@@ -88,7 +88,7 @@ LINES = {
     "os": 2004,
     "heap": 2175,
     "cache": 1575,
-    "pool": 2906,
+    "pool": 2908,
     "teardown": 1282,
     "smart": 2765,
     "object": 2080,

@@ -71,7 +71,9 @@ public:
         if (!put_cached(c, block)) deallocate_past_cache(c, block, own_cache());
     }
 
-    void deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept override {
+    // Out of line, so put() saves no registers for it.
+    POOLED_NOINLINE void deallocate_past_cache(class_index c, void* block,
+                                               thread_cache* cache) noexcept override {
         if (memory().deallocate(c, cache, block)) destroy();
     }
 
