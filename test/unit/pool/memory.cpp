@@ -317,7 +317,7 @@ TEST(large_blocks, that_a_thread_keeps_are_returned_when_it_ends) {
 
 // What a burst of small blocks left free is used by the next burst: a large block that is freed meanwhile does not return it.
 TEST(large_blocks, that_are_freed_leave_a_pool_what_small_blocks_used) {
-    pooled::pool pool;
+    pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
     test::held_blocks(pool, 1500).take(100'000);
     std::size_t const before = pool.stats().upstream_bytes;
     ASSERT_GT(before, 128U << 20);
