@@ -302,6 +302,29 @@ TEST_F(boost_intrusive_pool_failure, last_free_item_is_given_though_there_is_no_
     pool.check();
 }
 
+// As an upstream of the default pool may throw.
+TEST_F(boost_intrusive_pool_failure, exceptions_derived_from_bad_alloc_are_passed_on_as_they_are) {
+    struct no_space : std::bad_alloc {};
+    static bool is_full;
+    struct large_item : memorypool::boost_intrusive_pool_item {
+        large_item() {
+            if (is_full) throw no_space();
+        }
+    };
+    memorypool::boost_intrusive_pool<large_item> pool(2, 1);
+    is_full = true;
+    auto const first = pool.allocate();
+    auto const last = pool.allocate();  // and no step
+    EXPECT_TRUE(last != nullptr && pool.is_memory_exhausted());
+    EXPECT_THROW(static_cast<void>(pool.allocate()), no_space);
+    EXPECT_TRUE(pool.is_memory_exhausted());
+    EXPECT_THROW(memorypool::boost_intrusive_pool<large_item>(1), no_space);
+    EXPECT_FALSE(pool.init(1));
+    is_full = false;
+    EXPECT_NE(pool.allocate(), nullptr);
+    EXPECT_FALSE(pool.is_memory_exhausted());
+}
+
 TEST_F(boost_intrusive_pool_failure, pool_whose_items_cannot_be_constructed_leaves_nothing) {
     for (std::int64_t n = 1; n <= 1000; n += 37) {
         log.throw_at(n);

@@ -143,6 +143,16 @@ TEST_F(recycle_list, steps_of_the_only_thread_take_no_lock) {
     EXPECT_EQ(list.count().steps, 14U);
 }
 
+TEST_F(recycle_list, thread_that_reserves_gets_its_cache_though_no_object_is_built) {
+    auto& list = make(2, std::numeric_limits<std::size_t>::max(), false);
+    std::thread([&] {
+        auto const& mine = pooled::detail::t_state().near_caches[list.core().slot()];
+        EXPECT_EQ(mine, nullptr);
+        list.reserve(2);
+        EXPECT_NE(mine, nullptr);
+    }).join();
+}
+
 TEST_F(recycle_list, constructor_may_put_and_take_without_a_step_in_a_step) {
     auto& list = make(1);
     recycle_node* last = nullptr;

@@ -228,7 +228,10 @@ POOLED_ALWAYS_INLINE recycle_list::grant recycle_list::take_locked(thread_cache*
         p = pop_idle(mine);
     }
     if (p != nullptr) {
-        if (is_central() && ++m_hits >= k_central_hits && !others_wait) m_cacheable = m_generation;
+        if (is_central()) {
+            m_hits = others_wait ? 0 : m_hits + 1;  // the next one finds none, if it is a waiter's
+            if (m_hits >= k_central_hits) m_cacheable = m_generation;
+        }
         if (!m_limits.grows_early || m_idle.size() != 0 || held() != 0) return {p};
     } else {
         m_hits = 0;
@@ -320,7 +323,7 @@ POOLED_CODE void recycle_list::renew(void* p) noexcept {
 }
 
 // `count` objects, which the list counts already. When memory has run out: none, or those that were built until then, unless it needs
-// all. After an exception none, and the object that the caller had is idle again.
+// all. After an exception none, and the object that the caller had is idle again; one for memory is not passed on if it had one.
 POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool all, void* own) {
     recycle_stack built;
     auto const undo = [&]() noexcept {
@@ -337,8 +340,9 @@ POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool a
         if (has_memory) build_objects(built, count);
     }
     POOLED_CATCH(std::bad_alloc const&) {
-        if (!m_limits.grows_early) {
+        if (own == nullptr) {
             undo();
+            m_is_short = true;
             POOLED_RETHROW;
         }
     }
@@ -370,11 +374,13 @@ POOLED_CODE void* recycle_list::add(recycle_stack& built, std::size_t missing, b
 }
 
 POOLED_CODE void recycle_list::reserve(std::size_t count) {
+    thread_cache* const mine = attach();  // the first acquisition needs no memory for it
     std::size_t more = 0;
     {
         section const own(*this);
         more = count > m_objects ? count - m_objects : 0;
         begin_step(more);
+        choose_sole(mine);
     }
     recycle_stack built = build(more, true, nullptr);
     std::size_t const missing = more - built.size();
