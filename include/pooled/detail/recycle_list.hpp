@@ -133,9 +133,9 @@ public:
 private:
     static constexpr std::size_t k_ways = 8;
 
+    observed<std::size_t> m_size;
     // [i]: the newest of those that were pushed when size % k_ways was i. Meaningless where there is none.
     std::array<recycle_node*, k_ways> m_tops{};
-    observed<std::size_t> m_size;
 };
 
 struct recycle_limits {
@@ -148,6 +148,7 @@ struct recycle_limits {
     std::size_t node_at = 0;       // bytes from an object's address to its node
     std::uint32_t idle_count = 0;  // of a node in a thread's cache
 };
+static_assert(sizeof(recycle_limits) == k_cache_line && sizeof(wait_queue) == 5 * sizeof(void*));
 
 struct object_counts {
     std::size_t capacity = 0;
@@ -355,19 +356,21 @@ private:
     static constexpr std::uint32_t k_generation = recycle_node::k_no_object + recycle_node::k_step;
 
     alignas(k_cache_line) recycle_limits const m_limits;
-    std::uint32_t const m_cache_capacity;
-    observed<thread_cache*> m_sole;
-    observed<bool> m_is_short;  // the last growth failed because memory ran out
-    std::uint32_t m_hits = 0;   // acquisitions in a row that found an idle object
+    // Two cache lines with all that most acquisitions and releases under the lock write: threads that wait for one another pass these on.
+    wait_queue m_waiters;
     observed<std::size_t> m_objects;
     observed<std::size_t> m_outside;
+    std::uint32_t m_hits = 0;  // acquisitions in a row that found an idle object
+    std::uint32_t const m_cache_capacity;
+    recycle_stack m_idle;
+
+    recycle_stack m_fresh;
+    observed<thread_cache*> m_sole;
+    observed<bool> m_is_short;  // the last growth failed because memory ran out
     observed<std::size_t> m_high_water;
     observed<std::uint64_t> m_built;  // ever
     std::size_t m_others = 1;         // objects in use that were forgotten, and the pool's handle
     observed<std::size_t> m_steps;
-    recycle_stack m_idle;
-    recycle_stack m_fresh;
-    wait_queue m_waiters;
     thread_state const* m_builder = nullptr;  // of a list that grows early
     std::size_t m_to_build = 0;               // by that thread
 };
