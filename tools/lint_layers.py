@@ -86,9 +86,9 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 LINES = {
     "base": 659,
     "os": 2004,
-    "heap": 2175,
+    "heap": 2174,
     "cache": 1575,
-    "pool": 2908,
+    "pool": 2907,
     "teardown": 1282,
     "smart": 2476,
     "object": 2033,

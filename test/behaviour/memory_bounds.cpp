@@ -277,6 +277,23 @@ TEST(threads, of_which_a_thousand_came_and_went_return_all_they_cached) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
+TEST(closed_pool, whose_id_another_one_gets_keeps_no_block_of_that_in_a_threads_cache) {
+    test::sleeper other;
+    auto closed = std::make_unique<pooled::pool>();
+    auto const id = test::core_of(*closed).id();
+    other.run([&] { closed->deallocate(closed->allocate(48), 48); });
+    closed.reset();
+    pooled::pool pool;
+    ASSERT_EQ(test::core_of(pool).id(), id);
+    for (std::size_t const bytes : {std::size_t{48}, 100 * k_kib, 300 * k_kib, 20 * k_mib}) {
+        void* const p = pool.allocate(bytes);
+        other.run([&] { pool.deallocate(p, bytes); });
+        EXPECT_EQ(pool.stats().in_use, 0U) << bytes;
+    }
+    pool.trim();
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+}
+
 TEST(closed_pool, loses_a_threads_cache_of_it_at_the_threads_next_slow_call) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own memory is resident, too";
     test::sleeper other;

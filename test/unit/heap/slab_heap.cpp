@@ -61,10 +61,10 @@ protected:
     }
 
     [[nodiscard]] slab& take_exact_or_grow(slab_heap& heap, std::size_t bytes, std::size_t align) {
-        slab* s = heap.take(heap.request_for(k_exact, {bytes, align}));
+        slab* s = heap.take(k_exact, {bytes, align});
         if (s == nullptr) {
-            EXPECT_TRUE(heap.grow(heap.request_for(k_exact, {bytes, align})));
-            s = heap.take(heap.request_for(k_exact, {bytes, align}));
+            EXPECT_TRUE(heap.grow(k_exact, {bytes, align}));
+            s = heap.take(k_exact, {bytes, align});
         }
         EXPECT_TRUE(heap.is_valid());
         EXPECT_EQ(address_of(s->blocks) % align, 0U);
@@ -153,8 +153,7 @@ TEST_F(slab_heap_test, takes_no_chunk_that_is_smaller_than_a_block) {
     fragmented_upstream crumbs(memory, 3 * k_granule_bytes);
     upstream fragmented(&crumbs, 0, false);
     slab_heap heap(shape_of(k_mib + k_granule_bytes), fragmented);
-    EXPECT_THROW(static_cast<void>(heap.grow(heap.request_for(k_exact, {3 * k_granule_bytes + 1, 1}))),
-                 std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(heap.grow(k_exact, {3 * k_granule_bytes + 1, 1})), std::bad_alloc);
     EXPECT_EQ(fragmented.used(), 0U);
     EXPECT_EQ(memory.allocations(), 0U);
 }
@@ -293,7 +292,7 @@ TEST(slab_heap_of_system_memory, remembers_which_pages_it_gave_back_when_a_span_
     EXPECT_EQ(heap.purge(), 0U);
     heap.put(s);
     EXPECT_EQ(heap.purge(), 0U) << "no block was used";
-    slab& exact = *heap.take(heap.request_for(k_exact, {2 * k_slab_bytes, 16}));
+    slab& exact = *heap.take(k_exact, {2 * k_slab_bytes, 16});
     void* block = nullptr;
     EXPECT_EQ(exact.take(1, [&](std::byte* p) { block = p; }), 1U);
     EXPECT_EQ(exact.put(&block, &block + 1, k_geometry[k_exact]), &block + 1);
@@ -395,11 +394,10 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
                 static_cast<void>(heap.take_fewest_free());
                 break;
             case 4:
-                static_cast<void>(random() % 4 == 0 ? heap.grow(heap.request_for(k_exact, {bytes, align}))
-                                                    : heap.grow(c));
+                static_cast<void>(random() % 4 == 0 ? heap.grow(k_exact, {bytes, align}) : heap.grow(c));
                 break;
             case 5:
-                if (slab* const s = heap.take(heap.request_for(k_exact, {bytes, align}))) {
+                if (slab* const s = heap.take(k_exact, {bytes, align})) {
                     ASSERT_EQ(address_of(s->blocks) % align, 0U);
                     ASSERT_GE(s->block_bytes(), bytes);
                     used.push_back(s);

@@ -73,8 +73,7 @@ protected:
     }
     void close() {
         std::scoped_lock const lock(memory->caches());
-        while (thread_cache* const cache = memory->caches().first())
-            memory->caches().retire(*cache);
+        memory->caches().for_each([&](thread_cache& cache) { memory->caches().retire(cache); });
     }
 
     // As the owner of the cache does: the fast path, then the slow one.

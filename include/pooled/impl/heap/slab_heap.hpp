@@ -124,18 +124,18 @@ public:
                 .align = detail::larger(exact.align, k_granule_bytes)};
     }
 
-    // A slab with all blocks free; null: the caller must call grow().
-    [[nodiscard]] slab* take(request const& what) noexcept {
+    // A slab with all blocks free; null: the caller must call grow(). `exact`: as for request_for().
+    [[nodiscard]] slab* take(class_index c, large_shape exact = {}) noexcept {
+        request const what = request_for(c, exact);
         scoped_lock const lock(m_mutex);
         slab* const s = find(what);
         if (s == nullptr) return nullptr;
         slab& taken = hold(*s, what);
-        taken.assign(what.c);
+        taken.assign(c);
         if (taken.owner->has_purged) taken.note_purged();
         map(taken);
         return &taken;
     }
-    [[nodiscard]] slab* take(class_index c) noexcept { return take(request_for(c)); }
     // How often a span became free; not 0. Without the lock.
     [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains; }
     [[nodiscard]] bool has_free(class_index c) noexcept {
@@ -153,12 +153,11 @@ public:
 
     // More free spans, at least one that take() finds: returns their bytes, 0 when the bound does not allow it. Throws what upstream
     // throws; the heap is then as before. O(granules of a chunk).
-    [[nodiscard]] std::size_t grow(request const& what) {
+    [[nodiscard]] std::size_t grow(class_index c, large_shape exact = {}) {
         std::size_t bytes = 0;
-        static_cast<void>(add_chunk(what, [&](chunk const& fresh) { bytes = fresh.bytes; }));
+        static_cast<void>(add_chunk(request_for(c, exact), [&](chunk const& fresh) { bytes = fresh.bytes; }));
         return bytes;
     }
-    [[nodiscard]] std::size_t grow(class_index c) { return grow(request_for(c)); }
 
     // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
     class attempt {

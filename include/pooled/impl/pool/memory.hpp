@@ -163,9 +163,8 @@ private:
     }
     // What is left over of memory that came for a large block is left free, as if blocks had been there.
     [[nodiscard]] bool grow(class_index c, large_shape exact) {
-        slab_heap::request const what = m_slabs.request_for(c, exact);
-        std::size_t const bytes = m_slabs.grow(what);
-        if (what.bytes > k_max_block_bytes) m_left_free.fetch_add(bytes, std::memory_order_relaxed);
+        std::size_t const bytes = m_slabs.grow(c, exact);
+        if (c >= k_first_large) m_left_free.fetch_add(bytes, std::memory_order_relaxed);
         return bytes != 0;
     }
 
