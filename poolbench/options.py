@@ -19,6 +19,7 @@ from poolbench.results import find
 from poolbench.results.read import Results, read_measured
 
 INTERRUPTED = 130  # exit status
+MOST_SECONDS = 1e9  # of a duration; no timer of the system takes any number
 quiet = False  # --quiet: of what goes to standard error, errors alone
 
 
@@ -77,7 +78,7 @@ def seconds(text: str | float) -> float:
     """ "90", "90s", "10m", "2h"; more than nothing."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|m|min|h|)", str(text).strip())
     value = float(found[1]) * {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[found[2]] if found else 0.0
-    if not value > 0:
+    if not 0 < value < MOST_SECONDS:
         raise typer.BadParameter(f"'{text}' is no duration; say 90, 90s, 10m or 2h")
     return value
 

@@ -96,6 +96,8 @@ def real(
         raise BadInput("bench/real is a part of the sources: run this in a checkout")
     if earlier:
         results, whole = read_measured(earlier), True
+        if not all({tables.PEAK, "output"} <= sample.get("figures", {}).keys() for _, sample in results.samples):
+            raise BadInput(f"{earlier} was not measured by poolbench real")
     else:
         output = output or find.new_path("real", find.DIRECTORY)
         chosen = Selection.of(workload=program, contender=variant, malloc=malloc)

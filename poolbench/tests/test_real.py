@@ -151,6 +151,8 @@ def test_an_output_that_differs_fails_the_command(tmp_path):
     done = invoke("real", "--from", path, "--json")
     assert done.exit_code == 1 and "its output is not that of the program" in done.stderr
     assert json.loads(done.stdout)["different_output"] == ["p job pooled on jemalloc gcc -O2"]
+    done = invoke("real", "--from", support.results_file(path, {cell("as_is", "glibc"): [1.0]}))
+    assert done.exit_code == 2 and "was not measured by poolbench real" in done.stderr
 
 
 def test_a_word_that_names_no_program_is_refused_before_anything_is_built():

@@ -123,6 +123,7 @@ def test_a_file_of_other_executables_is_not_added_to(run):
         (["--samples", "x"], "--samples"),
         (["--budget", "nan"], "no duration"),
         (["--timeout", "-1"], "no duration"),
+        (["--timeout", "99999999999h"], "no duration"),
         (["--profile", "slow"], "--profile"),
         (["--bin", "gcc"], "NAME=PATH"),
         (["--bin", "gcc=/nowhere/pooled-bench"], "cannot be asked"),
