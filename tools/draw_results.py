@@ -4,10 +4,10 @@
 
 usage: draw_results.py [RESULTS.jsonl.xz]
 
-With a file of bench/results/, README.md names that one from then on. Written are docs/images/aging.svg and latency.svg,
-which follow the reader's light or dark setting, and what stands between <!-- results --> and <!-- end --> in README.md
-and docs/benchmarks.md, and after <!-- real: FILE -->, of the file that is named there. A test writes them anew and
-compares. A figure is the median over the runs of a cell.
+With a file of bench/results/, README.md names that one from then on. Written are docs/images/result.svg, aging.svg and
+latency.svg, which follow the reader's light or dark setting, and what stands between <!-- results --> and <!-- end -->
+in README.md and docs/benchmarks.md, and after <!-- real: FILE -->, of the file that is named there. A test writes them
+anew and compares. A figure is the median over the runs of a cell.
 """
 
 import re
@@ -18,8 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from poolbench.analysis import claims  # noqa: E402
+from poolbench.analysis import claims, headlines  # noqa: E402
 from poolbench.analysis.estimate import estimates  # noqa: E402
+from poolbench.plan import description  # noqa: E402
 from poolbench.plan.cell import Cell  # noqa: E402
 from poolbench.report import chart, real  # noqa: E402
 from poolbench.results.read import read  # noqa: E402
@@ -137,6 +138,13 @@ def promises(file: Path) -> str:
     return f"\nOf the promises of this project in `poolbench/claims.toml`, {claims.counted(ours)} in this file.\n"
 
 
+def result(file: Path) -> chart.Chart:
+    """A row a work, as the report begins."""
+    results = read(file)
+    rows = headlines.rows(estimates(results), description.load(), results.installed)
+    return chart.picture([each for each in rows if each.headline.measure == TIME])
+
+
 def aging(file: Path) -> chart.Chart:
     """A row an allocator: fresh, and aged."""
     groups = [[f"{age}_{step}_ns" for step in ("build", "walk", "drop")] for age in ("fresh", "aged")]
@@ -163,7 +171,7 @@ def mark(series: str, value: float) -> chart.Mark:
     return chart.Mark(series, chart.Figure(value, value, value))
 
 
-DRAWINGS = {"aging": aging, "latency": latency}
+DRAWINGS = {"result": result, "aging": aging, "latency": latency}
 
 
 def main(words: list[str]) -> int:

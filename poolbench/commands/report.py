@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from poolbench.errors import BadInput
 from poolbench.options import ResultsArgument, origin, results_of, say
 from poolbench.plan import description
 from poolbench.results.read import Results
@@ -16,25 +15,19 @@ EPILOG = """\b
 Examples:
   poolbench report                          the newest results, beside them
   poolbench report results.jsonl --open
-  poolbench report results.jsonl --output report.html --picture docs/images/result.svg
+  poolbench report results.jsonl --output report.html
 \b
 The page is one file: it needs no network, and works without scripts. Its path is printed.
 """
 
 
-def make(results: Results, output: Path | None, picture: Path | None = None, judged=None) -> Path:
+def make(results: Results, output: Path | None, judged=None) -> Path:
     """Writes the page, beside the results unless told otherwise."""
     from poolbench.report import page
 
     descriptions = description.load()
     path = output or results.path.with_name(results.path.name.partition(".")[0] + ".html")
-    judged = judged or page.judge(results, descriptions)
     page.write(path, page.render(results, descriptions, judged))
-    if picture is not None:
-        svg = page.picture_svg(judged)
-        if svg is None:
-            raise BadInput("there is nothing for a picture: no work was measured both with make_shared and with pooled")
-        page.write(picture, svg)
     return path
 
 
@@ -43,13 +36,12 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The page. Default: beside the results.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Also write the first screen's picture, as SVG.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
     """Draw the report: one HTML page that works offline."""
     found = results_of(results)
     say(origin(found))
-    path = make(found, output, picture)
+    path = make(found, output)
     typer.echo(str(path))
     if show and not webbrowser.open(path.resolve().as_uri()):
         say("no browser could be opened")

@@ -151,11 +151,6 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
     )
 
 
-def picture_svg(judged: Judged) -> str | None:
-    """The first screen's picture for a README; None when there is nothing to compare."""
-    return chart.picture(judged.timed).alone() if any(row.over_best for row in judged.timed) else None
-
-
 def _whole(text: str) -> Markup:
     """With each interval in brackets unbroken: a browser would break a line behind its dots."""
     return Markup(re.sub(r"\([^()]*…[^()]*\)", r'<span class="whole">\g<0></span>', str(escape(text))))

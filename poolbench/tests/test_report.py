@@ -66,7 +66,7 @@ def test_names_from_a_results_file_can_not_become_markup(tmp_path):
 
 
 def test_the_picture_is_an_image_with_a_title_that_follows_the_readers_scheme(quick):
-    svg = page.picture_svg(page.judge(quick[0], description.load()))
+    svg = chart.picture(page.judge(quick[0], description.load()).timed).alone()
     root = ElementTree.fromstring(svg)
     assert root.tag.endswith("svg") and root.get("role") == "img"
     assert root[0].tag.endswith("title") and "pooled takes" in root[0].text
