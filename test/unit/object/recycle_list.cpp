@@ -22,6 +22,7 @@
 #include <functional>
 #include <latch>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -256,6 +257,30 @@ TEST_F(recycle_list, while_its_only_user_waits_what_others_release_is_in_no_cach
     other.join();
     EXPECT_EQ(got, only);
     list.give(only);
+}
+
+// Such an acquisition did not find an object that was idle: in cached mode, the next thread would have to stop all others.
+TEST_F(recycle_list, what_is_taken_in_place_of_waiters_does_not_end_central_mode) {
+    using base = pooled::detail::recycle_list;
+    auto& list = make(1, 1, false);
+    void* p = list.base::take().object;
+    std::array<std::optional<pooled::detail::waiter>, 2> waiters;  // one of them waits at any time
+    for (std::size_t i = 0; i != 3000; ++i) {
+        pooled::detail::waiter& mine = waiters[i % 2].emplace();
+        ASSERT_EQ(list.base::take(&mine).how, base::outcome::must_wait);
+        if (i != 0) {
+            EXPECT_EQ(list.base::take(&*waiters[(i - 1) % 2], true).object, nullptr);
+        }
+        list.put(p);
+        p = list.base::take().object;
+        if (p == nullptr) p = list.base::take(&mine).object;  // 50 µs have passed: it keeps its offer
+        ASSERT_NE(p, nullptr);
+    }
+    EXPECT_EQ(list.base::take(&*waiters[1], true).object, nullptr);
+    list.put(p);
+    auto* const n = static_cast<recycle_node*>(list.base::take().object);
+    EXPECT_FALSE(list.push<sharing::shared>(n, *n));
+    list.put(n);
 }
 
 TEST_F(recycle_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_have) {
