@@ -6,6 +6,7 @@
 
 #include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
@@ -25,34 +26,11 @@ namespace {
 constexpr std::size_t k_kib = std::size_t{1} << 10;
 constexpr std::size_t k_mib = std::size_t{1} << 20;
 
-// Calls `before` ahead of each allocation and deallocation of another resource.
-template <class Before>
-class hooked_upstream : public std::pmr::memory_resource {
-public:
-    hooked_upstream(std::pmr::memory_resource& next, Before before)
-        : m_next(next), m_before(std::move(before)) {}
-
-private:
-    void* do_allocate(std::size_t bytes, std::size_t align) override {
-        m_before();
-        return m_next.allocate(bytes, align);
-    }
-    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
-        m_before();
-        m_next.deallocate(p, bytes, align);
-    }
-    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-        return this == &other;
-    }
-    std::pmr::memory_resource& m_next;
-    Before m_before;
-};
-
 TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
     test::counting_upstream memory;
     pooled::pool* self = nullptr;
     int depth = 0;
-    auto const use = [&] {
+    auto const use = [&](std::size_t) {
         if (self == nullptr || depth > 0) return;
         ++depth;
         for (std::size_t const bytes : {std::size_t{48}, std::size_t{1500}, std::size_t{50'000}})
@@ -61,7 +39,7 @@ TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
         EXPECT_TRUE(test::is_valid(*self));
         --depth;
     };
-    hooked_upstream upstream(memory, use);
+    test::hooked_upstream upstream(memory, use, use);
     for (std::size_t const max : {std::size_t{0}, 4 * k_mib}) {
         pooled::pool pool{{.max_bytes = max, .chunk_bytes = 64 * k_kib, .upstream = &upstream}};
         self = &pool;
@@ -83,13 +61,14 @@ TEST(upstream_that_uses_its_own_pool, has_the_bound_of_what_a_trim_returned_befo
     pooled::pool* trimmed = nullptr;
     std::size_t returned = 0;
     bool is_served = false;
-    hooked_upstream upstream(memory, [&] {
+    auto const use = [&](std::size_t) {
         if (trimmed == nullptr || ++returned != 2) return;
         pooled::pool& pool = *std::exchange(trimmed, nullptr);
         void* const p = pool.try_allocate(1024);
         is_served = p != nullptr;
         if (is_served) pool.deallocate(p, 1024);
-    });
+    };
+    test::hooked_upstream upstream(memory, use, use);
     pooled::pool pool{{.max_bytes = 2 * k_mib, .chunk_bytes = k_mib, .upstream = &upstream}};
     test::held_blocks(pool, 1024).take_all();
     trimmed = &pool;
@@ -103,7 +82,8 @@ constexpr auto k_moment = std::chrono::microseconds(20);
 // Two threads that need one slab each of a pool that has two: there is always one that is free, cached, or on its way.
 void expect_no_refusal(std::size_t max_bytes, std::size_t bytes_a, std::size_t bytes_b) {
     test::counting_upstream memory;
-    hooked_upstream upstream(memory, [] { std::this_thread::sleep_for(k_moment); });
+    auto const wait = [](std::size_t) { std::this_thread::sleep_for(k_moment); };
+    test::hooked_upstream upstream(memory, wait, wait);
     pooled::pool pool{{.max_bytes = max_bytes, .chunk_bytes = 16 * k_kib, .upstream = &upstream}};
     std::atomic<std::size_t> refused{0};
     auto const use = [&](std::size_t bytes) {
@@ -139,11 +119,12 @@ TEST(slow_upstream, is_waited_for_when_another_thread_trims) {
         test::counting_upstream memory;
         std::atomic<bool> is_slow{false};
         std::atomic<bool> is_inside{false};
-        hooked_upstream upstream(memory, [&] {
+        auto const wait = [&](std::size_t) {
             if (!is_slow.exchange(false)) return;
             is_inside = true;
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        });
+        };
+        test::hooked_upstream upstream(memory, wait, wait);
         pooled::pool pool{{.max_bytes = 48 * k_kib, .chunk_bytes = 48 * k_kib, .upstream = &upstream}};
         pool.deallocate(pool.allocate(10'000), 10'000);
         pool.deallocate(pool.try_allocate(47 * k_kib),
@@ -166,11 +147,12 @@ TEST(large_block, may_be_the_last_of_a_pool_that_another_thread_destroys) {
     test::counting_upstream memory;
     std::atomic<bool> is_slow{false};
     std::atomic<bool> is_inside{false};
-    hooked_upstream upstream(memory, [&] {
+    auto const wait = [&](std::size_t) {
         if (!is_slow.exchange(false)) return;
         is_inside = true;
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    });
+    };
+    test::hooked_upstream upstream(memory, wait, wait);
     auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.upstream = &upstream});
     pool->deallocate(pool->allocate(63 * k_mib), 63 * k_mib);  // kept until more is free
     auto large = pool->make_shared_for_overwrite<char[]>(80 * k_mib);
@@ -189,11 +171,12 @@ TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_tha
     test::counting_upstream memory;
     std::atomic<bool> is_inside{false};
     std::atomic<bool> is_slow{false};
-    hooked_upstream upstream(*std::pmr::new_delete_resource(), [&] {
+    auto const wait = [&](std::size_t) {
         is_inside = is_slow.load();
         while (is_slow)
             std::this_thread::yield();
-    });
+    };
+    test::hooked_upstream upstream(*std::pmr::new_delete_resource(), wait, wait);
     pooled::pool pool{{.max_bytes = 8 * k_mib, .chunk_bytes = k_mib, .upstream = &upstream}};
     void* const mine = pool.allocate(48);
     is_slow = true;

@@ -9,6 +9,7 @@
 #include "stress/common.hpp"
 #include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
 #include "support/internals.hpp"
 
 #include <gtest/gtest.h>
@@ -241,29 +242,12 @@ TEST_F(bounds_stress, what_a_thread_has_freed_is_there_for_it_whatever_others_as
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
-// Fails nineteen of twenty calls, on any thread.
-class moody_upstream : public std::pmr::memory_resource {
-public:
-    explicit moody_upstream(std::pmr::memory_resource& next) noexcept : m_next(next) {}
-
-private:
-    void* do_allocate(std::size_t bytes, std::size_t align) override {
-        if (++m_calls % 20 != 0) throw std::bad_alloc();
-        return m_next.allocate(bytes, align);
-    }
-    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
-        m_next.deallocate(p, bytes, align);
-    }
-    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-        return this == &other;
-    }
-    std::pmr::memory_resource& m_next;
-    std::atomic<unsigned> m_calls{0};
-};
-
 TEST_F(bounds_stress, an_upstream_that_throws_under_contention_loses_nothing) {
     test::counting_upstream books;
-    moody_upstream moody(books);
+    std::atomic<unsigned> calls{0};
+    test::hooked_upstream moody(books, [&](std::size_t) {
+        if (++calls % 20 != 0) throw std::bad_alloc();
+    });
     pooled::pool moody_pool{{.name = "moody", .chunk_bytes = 64U << 10, .upstream = &moody}};
     exchange<> blocks;
     std::atomic<std::size_t> thrown{0};

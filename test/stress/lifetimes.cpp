@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
-
 // Plan: pools are destroyed while other threads hold, drop and observe their objects. The thread that returns the last block
 // destroys the core: after each round upstream must have all memory, neither too early (marks) nor never (bytes).
 
 #include "pooled/pooled.hpp"
 
+#include "../../bench/soak/correct.hpp"
+#include "../../bench/soak/frees.hpp"
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
@@ -21,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <shared_mutex>
+#include <string>
 #include <vector>
 
 namespace {
@@ -221,6 +223,30 @@ TEST_F(lifetimes_stress, thousands_of_pools_come_and_go_while_threads_live_on) {
         e.pool.reset();
     }
     EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+// `make soak`'s programs of correct operations and of frees, at a scale for every run of the tests. In the checked build any report
+// ends the first.
+
+TEST(soak_stress, what_is_correct_is_neither_reported_nor_damaged_nor_lost) {
+    soak::correct_plan const plan{.operations = scaled(2'000'000, 200'000),
+                                  .operations_of_life = scaled(50'000, 10'000)};
+    soak::correct_result const result = soak::correct(plan).run();
+    EXPECT_EQ(result.fault(), std::string());
+    EXPECT_GE(result.operations, plan.operations);
+    EXPECT_GE(result.lives, plan.workers);
+}
+
+TEST(soak_stress, frees_by_other_threads_lose_nothing_while_threads_end_and_the_process_forks) {
+    soak::frees_plan const plan{.frees = scaled(2'000'000, 200'000),
+                                .lives = scaled(400, 100),
+                                .forks = scaled(100, 0),  // the sanitizers fork with locks of their own
+                                .forks_per_trim = 10};
+    soak::frees_result const result = soak::frees(plan).run();
+    EXPECT_EQ(result.fault(), std::string());
+    EXPECT_GE(result.freed, plan.frees);
+    EXPECT_GE(result.lives, plan.lives);
+    EXPECT_EQ(result.forks, plan.forks);
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
-// How a thread finds its cache of a pool.
+// How a thread finds its cache of a pool, and what that has of each size class.
 
 #include "pooled/detail/thread_cache.hpp"
+
+#include "pooled/detail/class_cache.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace {
@@ -46,6 +49,110 @@ TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {
     state.forget(&caches[1]);
     EXPECT_EQ(state.find_recent(4), nullptr);
     EXPECT_EQ(state.find_recent(3), &caches[0]);
+}
+
+// One thread's free blocks of one size class: last in, first out, and nothing is lost when the array is full, missing or
+// replaced.
+
+using pooled::detail::class_cache;
+
+class class_cache_test : public testing::Test {
+protected:
+    ~class_cache_test() override {
+        static_cast<void>(cache.drop_oldest(static_cast<std::uint32_t>(cache.oldest(256).size())));
+        cache.release();
+    }
+    [[nodiscard]] void* block(std::size_t i) { return &blocks[i]; }
+    void push(std::size_t first, std::size_t end) {
+        for (std::size_t i = first; i < end; ++i)
+            ASSERT_TRUE(cache.push(block(i)));
+    }
+
+    std::array<std::uint64_t, 16> blocks{};
+    class_cache cache;
+};
+
+TEST_F(class_cache_test, gives_out_the_block_pushed_last) {
+    ASSERT_TRUE(cache.reserve(4));
+    push(0, 5);
+    EXPECT_EQ(cache.held(), 5U);
+    EXPECT_FALSE(cache.push(block(5))) << "the array is full";
+    for (std::size_t i = 5; i-- != 0;)
+        EXPECT_EQ(cache.pop(), block(i));
+    EXPECT_EQ(cache.pop(), nullptr);
+}
+
+TEST_F(class_cache_test, has_one_hot_block_in_front_of_the_array) {
+    ASSERT_TRUE(cache.reserve(4));
+    EXPECT_TRUE(cache.push_hot(block(0)));
+    EXPECT_FALSE(cache.push_hot(block(1)));
+    EXPECT_TRUE(cache.push_cold(block(1)));
+    EXPECT_EQ(cache.pop_hot(), block(1));
+    EXPECT_EQ(cache.pop_hot(), nullptr);
+    EXPECT_EQ(cache.pop_cold(), block(0));
+    EXPECT_EQ(cache.pop_cold(), nullptr);
+}
+
+TEST_F(class_cache_test, keeps_the_least_and_takes_no_more_than_the_most) {
+    ASSERT_TRUE(cache.reserve(4));
+    EXPECT_FALSE(cache.push_below(0, block(0)));
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_TRUE(cache.push_below(3, block(i)));
+    EXPECT_FALSE(cache.push_below(3, block(3)));
+    EXPECT_TRUE(cache.push_below(9, block(3)));
+    EXPECT_TRUE(cache.push_below(9, block(4)));
+    EXPECT_FALSE(cache.push_below(9, block(5))) << "the array is full";
+
+    EXPECT_EQ(cache.pop_above(5), nullptr);
+    for (std::size_t i = 5; i-- != 2;)
+        EXPECT_EQ(cache.pop_above(2), block(i));
+    EXPECT_EQ(cache.pop_above(2), nullptr);
+    EXPECT_EQ(cache.pop_above(0), block(1));
+    EXPECT_TRUE(cache.push_below(9, block(1)));
+    EXPECT_EQ(cache.pop_above(2), nullptr) << "the hot block counts";
+    EXPECT_EQ(cache.held(), 2U);
+}
+
+TEST_F(class_cache_test, gives_up_the_oldest_of_the_array_first) {
+    ASSERT_TRUE(cache.reserve(6));
+    push(0, 7);
+    pooled::detail::span<void* const> oldest = cache.oldest(3);
+    ASSERT_EQ(oldest.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(oldest[i], block(i));
+    EXPECT_EQ(cache.drop_oldest(3), 3U);
+    EXPECT_EQ(cache.held(), 4U);
+    oldest = cache.oldest(10);
+    ASSERT_EQ(oldest.size(), 3U) << "all of the array, and not the hot block";
+    EXPECT_EQ(oldest[2], block(5));
+    EXPECT_EQ(cache.drop_oldest(3), 3U);
+    EXPECT_EQ(cache.pop(), block(6));
+    EXPECT_EQ(cache.pop(), nullptr);
+}
+
+TEST_F(class_cache_test, keeps_its_blocks_when_the_array_grows) {
+    ASSERT_TRUE(cache.reserve(2));
+    push(0, 3);
+    ASSERT_TRUE(cache.reserve(8));
+    EXPECT_EQ(cache.capacity(), 8U);
+    push(3, 9);
+    for (std::size_t i = 9; i-- != 0;)
+        EXPECT_EQ(cache.pop(), block(i));
+}
+
+TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {
+    ASSERT_TRUE(cache.reserve(8));
+    push(0, 7);  // six in the array, one in front
+    cache.begin_interval();
+    EXPECT_EQ(cache.least_held(), 6U);
+    for (int i = 0; i < 4; ++i)
+        static_cast<void>(cache.pop());
+    push(0, 2);
+    EXPECT_EQ(cache.least_held(), 3U);
+    cache.begin_interval();
+    EXPECT_EQ(cache.least_held(), 4U);
+    while (cache.pop() != nullptr) {}
+    EXPECT_EQ(cache.least_held(), 0U);
 }
 
 }  // namespace

@@ -287,13 +287,7 @@ TYPED_TEST(pool_resource, that_cannot_get_memory_throws_what_upstream_throws_and
 }
 
 TYPED_TEST(pool_resource, passes_on_an_exception_of_upstream_that_is_no_bad_alloc) {
-    struct strange : std::pmr::memory_resource {
-        void* do_allocate(std::size_t, std::size_t) override { throw 42; }
-        void do_deallocate(void*, std::size_t, std::size_t) override {}
-        bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-            return this == &other;
-        }
-    } unusual;
+    test::hooked_upstream unusual(this->upstream, [](std::size_t) { throw 42; });
     // libstdc++ asks for its list of pools in the constructor.
     EXPECT_THROW(static_cast<void>(TypeParam(&unusual).allocate(8)), int);
     EXPECT_THROW(static_cast<void>(TypeParam(&unusual).allocate(1 << 20)), int);
@@ -416,33 +410,6 @@ TYPED_TEST(synchronized, pool_resource_may_be_released_while_other_threads_alloc
 
 // What ours promise beyond the standard, and what it leaves open.
 
-// Grants requests up to a size.
-class frugal : public std::pmr::memory_resource {
-public:
-    explicit frugal(std::size_t most) : m_most(most) {}
-    void set_most(std::size_t most) { m_most = most; }
-    [[nodiscard]] std::size_t refused() const { return m_refused; }
-    [[nodiscard]] test::counting_upstream const& books() const { return m_books; }
-
-private:
-    void* do_allocate(std::size_t bytes, std::size_t align) override {
-        if (bytes > m_most) {
-            ++m_refused;
-            throw std::bad_alloc();
-        }
-        return m_books.allocate(bytes, align);
-    }
-    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
-        m_books.deallocate(p, bytes, align);
-    }
-    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-        return this == &other;
-    }
-    std::size_t m_most;
-    std::size_t m_refused = 0;
-    test::counting_upstream m_books;
-};
-
 template <class Resource>
 class own_resource : public testing::Test {
 protected:
@@ -484,12 +451,11 @@ TYPED_TEST(own_resource, max_blocks_per_chunk_bounds_the_bytes_of_every_request_
     // 96 bytes and more are what a chunk needs besides its blocks.
     for (std::size_t const most : {1UL, 3UL, 50UL, 1000UL, 4096UL, 10'000UL})
         for (std::size_t const bytes : {16UL, 48UL, 1024UL, 32'768UL}) {
-            frugal source(std::max(most * bytes, std::size_t{1}) + 96);
+            test::frugal_upstream source(this->upstream, std::max(most * bytes, std::size_t{1}) + 96);
             TypeParam resource({.max_blocks_per_chunk = most, .largest_required_pool_block = 0}, &source);
             std::size_t const blocks = std::min<std::size_t>(3 * most, 300);
             for (std::size_t i = 0; i < blocks; ++i)
-                static_cast<void>(resource.allocate(bytes));
-            EXPECT_EQ(source.refused(), 0U) << most << " of " << bytes;
+                ASSERT_NO_THROW(static_cast<void>(resource.allocate(bytes))) << most << " of " << bytes;
         }
 }
 
@@ -520,17 +486,11 @@ TYPED_TEST(own_resource, of_a_size_that_no_memory_has_throws_what_upstream_throw
     struct refused : std::bad_alloc {
         std::size_t bytes = 0;
     };
-    struct refusing final : std::pmr::memory_resource {
-        void* do_allocate(std::size_t bytes, std::size_t) override {
-            refused error;
-            error.bytes = bytes;
-            throw error;
-        }
-        void do_deallocate(void*, std::size_t, std::size_t) override {}
-        [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-            return this == &other;
-        }
-    } source;
+    test::hooked_upstream source(this->upstream, [](std::size_t bytes) {
+        refused error;
+        error.bytes = bytes;
+        throw error;
+    });
     TypeParam resource(&source);
     for (std::size_t less = 0; less <= 128; ++less) {
         try {
@@ -569,7 +529,7 @@ TYPED_TEST(own_resource, refuses_the_largest_size_that_its_upstream_would_grant_
 }
 
 TYPED_TEST(own_resource, whose_upstream_refuses_slabs_serves_single_blocks_until_that_fails_too) {
-    frugal source(200);
+    test::frugal_upstream source(this->upstream, 200);
     TypeParam resource(&source);
     std::vector<void*> out;
     for (int i = 0; i < 1000; ++i)
@@ -584,7 +544,7 @@ TYPED_TEST(own_resource, whose_upstream_refuses_slabs_serves_single_blocks_until
 }
 
 TYPED_TEST(own_resource, whose_upstream_refuses_for_a_while_uses_slabs_and_small_chunks_together) {
-    frugal source(k_most);
+    test::frugal_upstream source(this->upstream, k_most);
     TypeParam resource(&source);
     std::vector<void*> out;
     for (int i = 0; i < 100; ++i)
@@ -603,14 +563,14 @@ TYPED_TEST(own_resource, whose_upstream_refuses_for_a_while_uses_slabs_and_small
         EXPECT_TRUE(again.contains(p)) << "blocks of both kinds are used again";
     source.set_most(k_most);
     resource.release();
-    EXPECT_EQ(source.books().bytes(), 0U);
+    EXPECT_EQ(this->upstream.bytes(), 0U);
     EXPECT_NE(resource.allocate(512), nullptr);
-    EXPECT_GE(source.books().bytes(), 65'536U) << "after release() it asks for slabs again";
+    EXPECT_GE(this->upstream.bytes(), 65'536U) << "after release() it asks for slabs again";
 }
 
 TYPED_TEST(own_resource, does_not_write_free_blocks_of_slabs_after_upstream_refused_one) {
     if (POOLED_CHECKED != 0) GTEST_SKIP() << "the checked build fills free blocks";
-    frugal source(k_most);
+    test::frugal_upstream source(this->upstream, k_most);
     TypeParam resource(&source);
     auto* const of_slab = static_cast<unsigned char*>(resource.allocate(512));
     std::fill_n(of_slab, 512, static_cast<unsigned char>(7));

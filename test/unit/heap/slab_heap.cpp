@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 // The memory of a pool in spans, without threads' caches: who gets a span, when chunks are taken and returned and how large they are,
 // attempts to reserve, and that an upstream that fails changes nothing. Reservations as users see them: pool/memory.cpp.
+// And the heap's upstream: how it stays within its bound.
 
 #include "pooled/impl/heap/slab_heap.hpp"
+
+#include "pooled/impl/heap/upstream.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
@@ -11,12 +14,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
 #include <new>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -116,30 +121,8 @@ TEST_F(slab_heap_test, that_starts_small_doubles_its_chunks_up_to_the_largest) {
     EXPECT_EQ(sizes, (std::vector<std::size_t>{64, 64, 128, 256, 512, 1024, 2048, 2048, 2048}));
 }
 
-// Refuses what is over `m_most` bytes, as fragmented memory does.
-class fragmented_upstream : public std::pmr::memory_resource {
-public:
-    fragmented_upstream(std::pmr::memory_resource& next, std::size_t most) noexcept
-        : m_next(next), m_most(most) {}
-
-private:
-    void* do_allocate(std::size_t bytes, std::size_t align) override {
-        if (bytes > m_most) throw std::bad_alloc();
-        return m_next.allocate(bytes, align);
-    }
-    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
-        m_next.deallocate(p, bytes, align);
-    }
-    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-        return this == &other;
-    }
-
-    std::pmr::memory_resource& m_next;
-    std::size_t m_most;
-};
-
 TEST_F(slab_heap_test, takes_smaller_chunks_of_an_upstream_that_has_no_larger_ones) {
-    fragmented_upstream pieces(memory, 200'000);
+    test::frugal_upstream pieces(memory, 200'000);
     upstream fragmented(&pieces, 0, false);
     slab_heap heap(shape_of(k_mib), fragmented);
     ASSERT_TRUE(heap.grow(k_48));
@@ -150,7 +133,7 @@ TEST_F(slab_heap_test, takes_smaller_chunks_of_an_upstream_that_has_no_larger_on
 }
 
 TEST_F(slab_heap_test, takes_no_chunk_that_is_smaller_than_a_block) {
-    fragmented_upstream crumbs(memory, 3 * k_granule_bytes);
+    test::frugal_upstream crumbs(memory, 3 * k_granule_bytes);
     upstream fragmented(&crumbs, 0, false);
     slab_heap heap(shape_of(k_mib + k_granule_bytes), fragmented);
     EXPECT_THROW(static_cast<void>(heap.grow(k_exact, {3 * k_granule_bytes + 1, 1})), std::bad_alloc);
@@ -176,7 +159,7 @@ TEST_F(slab_heap_test, gives_memory_back_that_the_page_map_cannot_hold) {
 }
 
 TEST_F(slab_heap_test, makes_a_slab_of_the_chunk_that_an_upstream_has_for_any_class) {
-    fragmented_upstream fragmented(memory, 40'000);
+    test::frugal_upstream fragmented(memory, 40'000);
     upstream source(&fragmented, 0, false);
     slab_heap heap(shape_of(k_mib), source);
     for (class_index c = 0; c < k_first_large; ++c) {
@@ -426,6 +409,93 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
     heap.forget_reservations();
     heap.release_chunks();
     EXPECT_EQ(memory.bytes(), 0U);
+}
+
+using pooled::detail::k_granule_bytes;
+using pooled::detail::upstream;
+
+void* take(upstream& from, std::size_t bytes, std::size_t align) {
+    upstream::call under_way(from);
+    void* const p = from.allocate(bytes, align, under_way, true);
+    under_way.settle();
+    return p;
+}
+
+void give(upstream& to, void* p, std::size_t bytes, std::size_t align) {
+    upstream::call under_way(to);
+    under_way.begin(bytes);
+    EXPECT_TRUE(to.deallocate(p, bytes, align, under_way));
+}
+
+TEST(upstream, waits_for_a_call_that_is_under_way) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    std::uint64_t const before = source.calls_ended();
+    EXPECT_FALSE(source.wait_for_call(before)) << "there is none";
+    std::atomic<int> step{0};
+    std::thread other([&] {
+        upstream::call under_way(source);
+        under_way.begin();
+        step = 1;
+        while (step != 2) {}
+    });
+    while (step != 1) {}
+    step = 2;
+    EXPECT_TRUE(source.wait_for_call(before));
+    other.join();
+    EXPECT_TRUE(source.wait_for_call(before)) << "what it brought was not seen at that moment";
+    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
+}
+
+TEST(upstream, counts_no_call_that_the_bound_does_not_allow) {
+    test::counting_upstream memory;
+    upstream source(&memory, 1000, true);
+    std::uint64_t const before = source.calls_ended();
+    EXPECT_EQ(take(source, 1001, k_granule_bytes), nullptr);
+    EXPECT_FALSE(source.wait_for_call(before)) << "others need not look again";
+    void* const p = take(source, 900, k_granule_bytes);
+    EXPECT_TRUE(source.wait_for_call(before));
+    give(source, p, 900, k_granule_bytes);
+}
+
+TEST(upstream, does_not_wait_within_a_call_of_its_own) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    upstream::call mine(source);
+    mine.begin();
+    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
+}
+
+TEST(upstream, may_give_soon_what_the_bound_allows_or_what_is_in_transit) {
+    test::counting_upstream memory;
+    upstream source(&memory, 4 * k_granule_bytes, true);
+    void* const p = take(source, 3 * k_granule_bytes, k_granule_bytes);
+    std::uint64_t const before = source.calls_ended();
+    EXPECT_TRUE(source.may_give_soon(k_granule_bytes, before));
+    EXPECT_FALSE(source.may_give_soon(k_granule_bytes + 1, before)) << "two granules";
+    give(source, p, 3 * k_granule_bytes, k_granule_bytes);
+    void* const all = take(source, 4 * k_granule_bytes, k_granule_bytes);
+    EXPECT_TRUE(source.may_give_soon(1, before)) << "a call has ended since";
+    EXPECT_FALSE(source.may_give_soon(1, source.calls_ended()));
+    {
+        upstream::call under_way(source);
+        under_way.begin();
+        EXPECT_TRUE(source.may_give_soon(1, source.calls_ended()));
+    }
+    give(source, all, 4 * k_granule_bytes, k_granule_bytes);
+}
+
+TEST(upstream, knows_how_much_of_what_returns_was_recorded_again) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    void* const p = take(source, 1000, k_granule_bytes);
+    {
+        upstream::call under_way(source);
+        under_way.begin(1000);
+        under_way.settle(600);
+        EXPECT_TRUE(source.deallocate(p, 1000, k_granule_bytes, under_way));
+    }
+    EXPECT_EQ(source.used(), 0U);
 }
 
 }  // namespace

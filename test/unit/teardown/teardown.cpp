@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: BSL-1.0
 // When to defer, by the state of a thread alone. Stack pointers are made up, but for the thread's own: on any other stack
-// the first drop is an outermost drop, and its depth decides.
+// the first drop is an outermost drop, and its depth decides. And what that rests on: the records of outermost drops, the table of block
+// types, and destroy_in_place<T>.
 
 #include "pooled/impl/teardown/teardown.hpp"
 
+#include "pooled/impl/teardown/block_type.hpp"
+#include "pooled/pooled.hpp"
+
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
+#include <latch>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -136,6 +148,222 @@ TEST_F(teardown_state_test, finds_the_innermost_of_several_on_the_threads_own_st
     EXPECT_EQ(state.find(here - 128), &outer);
     EXPECT_FALSE(state.begin(inner, here - 64, outermost_kind::scope)) << "the outer one gathers as much";
     state.end(outer);
+}
+
+// Which record a drop on a stack of unknown bounds belongs to: one that lies a little above it, the innermost of several.
+
+using pooled::detail::outermost_drop;
+using pooled::detail::outermost_drop_table;
+
+constexpr std::uintptr_t k_stack = std::uintptr_t{0x7f00'1234'0000};
+
+struct record : outermost_drop {
+    record(outermost_drop_table& in, std::uintptr_t at) : table(in) {
+        top = at;
+        table.insert(*this);
+    }
+    ~record() { table.remove(*this); }
+    record(record const&) = delete;
+    record& operator=(record const&) = delete;
+    outermost_drop_table& table;
+};
+
+class outermost_drops : public testing::Test {
+protected:
+    outermost_drop_table table;
+};
+
+TEST_F(outermost_drops, are_found_by_drops_below_them) {
+    record const one(table, k_stack);
+    EXPECT_EQ(table.find(k_stack), &one);
+    EXPECT_EQ(table.find(k_stack - outermost_drop::k_below), &one);
+    EXPECT_EQ(table.find(k_stack + outermost_drop::k_above - 1), &one);
+}
+
+TEST_F(outermost_drops, are_not_found_from_other_stacks) {
+    record const one(table, k_stack);
+    EXPECT_EQ(table.find(k_stack - outermost_drop::k_below - 1), nullptr);
+    EXPECT_EQ(table.find(k_stack + outermost_drop::k_above), nullptr);
+}
+
+TEST_F(outermost_drops, of_one_stack_give_the_innermost) {
+    record const outer(table, k_stack);
+    record const inner(table, k_stack - 8192);
+    EXPECT_EQ(table.find(k_stack - 10'000), &inner);
+    EXPECT_EQ(table.find(k_stack - 1000), &outer) << "the inner one is too far below";
+}
+
+TEST_F(outermost_drops, are_found_across_the_border_of_two_locks) {
+    std::uintptr_t const border = k_stack & ~std::uintptr_t{0xffff};
+    record const above(table, border + 100);
+    EXPECT_EQ(table.find(border - 100), &above);
+}
+
+// The numbered table of block types: one number a type, whoever asks; full at 16256. Counts near their limit: smart/rc_ptr.cpp.
+
+using pooled::detail::block_type;
+using pooled::detail::block_types;
+using pooled::detail::copy_directory;
+using pooled::detail::type_tag;
+
+constexpr block_type k_any{.retire = nullptr,
+                           .retire_observed = nullptr,
+                           .finish = nullptr,
+                           .finish_observed = nullptr,
+                           .free = nullptr,
+                           .object_offset = 8,
+                           .object_bytes = 1};
+
+TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
+    auto const table = std::make_unique<block_types>();
+    auto const numbers = std::make_unique<copy_directory>();
+    std::set<type_tag> seen;
+    for (std::size_t i = 0; i < 16'256; ++i) {
+        pooled::detail::atomic<type_tag> tag{pooled::detail::k_no_type};
+        type_tag const given = table->add(k_any, tag, *numbers);
+        ASSERT_NE(given, pooled::detail::k_no_type);
+        ASSERT_EQ(tag.load(), given);
+        seen.insert(given);
+    }
+    EXPECT_EQ(seen.size(), 16'256U);
+    EXPECT_EQ(*seen.rbegin() >> pooled::detail::k_type_shift, 16'383U);
+    for (int i = 0; i < 3; ++i) {
+        pooled::detail::atomic<type_tag> tag{pooled::detail::k_no_type};
+        EXPECT_EQ(table->add(k_any, tag, *numbers), pooled::detail::k_no_type);
+        EXPECT_EQ(tag.load(), pooled::detail::k_no_type);
+    }
+}
+
+// Its number is one that this copy has not given. Who deferred it knows where the object lies in the block.
+TEST(the_table_of_block_types, refuses_to_finish_what_another_copy_deferred) {
+    auto const table = std::make_unique<block_types>();
+    table->set_foreign(pooled::detail::k_foreign_type);
+    std::uint64_t header = 16'000 * pooled::detail::k_type_one;
+    char const* const report = "an object that one shared library deferred is to be destroyed by another one";
+    EXPECT_DEATH((*table)[header].finish(&header), report);
+    EXPECT_DEATH((*table)[header].finish_observed(&header), report);
+}
+
+// Threads make their first objects of the same types at the same moment.
+template <int N>
+struct object {
+    int value = N;
+};
+template <int... N>
+[[nodiscard]] int made_wrong(std::integer_sequence<int, N...>) {
+    return (0 + ... + int{pooled::make_rc<object<N>>()->value != N});
+}
+
+TEST(the_table_of_block_types, serves_first_objects_made_by_several_threads_at_once) {
+    std::atomic<int> wrong{0};
+    std::latch start(4);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&] {
+            start.arrive_and_wait();
+            wrong += made_wrong(std::make_integer_sequence<int, 40>{});
+        });
+    for (auto& t : threads)
+        t.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST(the_table_of_block_types, tells_types_of_one_layout_apart) {
+    struct a {
+        explicit a(int& n) : count(n) {}
+        ~a() { count += 1; }
+        int& count;
+    };
+    struct b {
+        explicit b(int& n) : count(n) {}
+        ~b() { count += 100; }
+        int& count;
+    };
+    int count = 0;
+    pooled::rc_ptr<void> p = pooled::make_rc<a>(count);
+    p = pooled::make_rc<b>(count);
+    EXPECT_EQ(count, 1);
+    p = nullptr;
+    EXPECT_EQ(count, 101);
+}
+
+// destroy_in_place<T>: objects of such a type are destroyed where their last owner drops them, in every mode.
+
+int g_alive = 0;
+
+struct guard {
+    guard() noexcept { ++g_alive; }
+    guard(guard const&) = delete;
+    guard& operator=(guard const&) = delete;
+    ~guard() { --g_alive; }
+};
+struct deferrable : guard {};
+
+}  // namespace
+
+template <>
+inline constexpr bool pooled::destroy_in_place<guard> = true;
+
+namespace {
+
+template <class T, class Pool>
+int alive_after_drops(Pool& pool) {
+    auto shared = pool.template make_shared<T>();
+    auto observed = pool.template make_shared<T const>();
+    std::weak_ptr<T const> const observer = observed;
+    auto counted = pool.template make_rc<T>();
+    pooled::rc_ptr<T> const copy = counted;
+    auto unique = pool.template make_unique<T>();
+    shared.reset();
+    observed.reset();
+    unique.reset();
+    counted.reset();
+    const_cast<pooled::rc_ptr<T>&>(copy).reset();
+    return g_alive;
+}
+
+TEST(a_type_that_is_destroyed_in_place, is_never_deferred_by_a_pool) {
+    pooled::pool incremental{{.teardown = pooled::teardown::incremental}};
+    EXPECT_EQ(alive_after_drops<guard>(incremental), 0);
+    EXPECT_EQ(alive_after_drops<deferrable>(incremental), 4);
+    incremental.drain();
+    pooled::pool unordered{{.teardown = pooled::teardown::unordered}};
+    EXPECT_EQ(alive_after_drops<guard>(unordered), 0);
+    EXPECT_EQ(incremental.stats().in_use, 0U);
+    EXPECT_EQ(unordered.stats().in_use, 0U);
+}
+
+TEST(a_type_that_is_destroyed_in_place, is_never_gathered_by_a_scope) {
+    pooled::pool pool;
+    pooled::reclaim_scope const scope;
+    EXPECT_EQ(alive_after_drops<guard>(pool), 0);
+    EXPECT_EQ(alive_after_drops<deferrable>(pool), 4);
+}
+
+// What an unordered pool's object drops is deferred to the outermost drop; an immediate pool's object is not.
+TEST(an_unordered_pool, defers_its_own_objects_to_the_outermost_drop) {
+    pooled::pool unordered{{.teardown = pooled::teardown::unordered}};
+    pooled::pool immediate;
+    struct owner {
+        ~owner() {
+            own.reset();
+            alive_after_own = g_alive;
+            other.reset();
+            alive_after_other = g_alive;
+        }
+        int& alive_after_own;
+        int& alive_after_other;
+        std::shared_ptr<deferrable> own;
+        std::shared_ptr<deferrable> other;
+    };
+    int after_own = -1;
+    int after_other = -1;
+    auto root = unordered.make_shared<owner>(after_own, after_other, unordered.make_shared<deferrable>(),
+                                             immediate.make_shared<deferrable>());
+    root.reset();
+    EXPECT_EQ(after_own, 2);
+    EXPECT_EQ(after_other, 1);
+    EXPECT_EQ(g_alive, 0);
 }
 
 }  // namespace

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: BSL-1.0
-
-// Small helpers. Rounding and arithmetic at the edges of std::size_t; algorithms; callables.
-
-#include "pooled/detail/bits.hpp"
+// Small helpers. Rounding and arithmetic at the edges of std::size_t; algorithms; callables; lists; the message of
+// `exhausted`; the version.
 
 #include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/intrusive_list.hpp"
+#include "pooled/error.hpp"
 #include "pooled/lifecycle.hpp"
+#include "pooled/version.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <new>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -149,6 +155,88 @@ TEST(a_callable, passes_on_what_its_function_throws_and_frees_what_it_holds) {
         EXPECT_EQ(held.use_count(), 3);
     }
     EXPECT_EQ(held.use_count(), 1);
+}
+
+struct element {
+    int number = 0;
+    list_links<element> links;
+};
+std::array<element, 4> numbered() { return {{{0, {}}, {1, {}}, {2, {}}, {3, {}}}}; }
+
+// Empty if the links in the other direction differ.
+std::vector<int> numbers(intrusive_list<element> const& list) {
+    std::vector<int> forth;
+    element* last = nullptr;
+    for (element& one : list) {
+        if (one.links.previous != last) return {};
+        last = &one;
+        forth.push_back(one.number);
+    }
+    return forth;
+}
+
+TEST(an_intrusive_list, keeps_the_order_in_which_elements_are_put_at_its_ends) {
+    auto all = numbered();
+    intrusive_list<element> list;
+    EXPECT_TRUE(list.empty());
+    list.push_back(all[1]);
+    list.push_front(all[0]);
+    list.push_back(all[2]);
+    list.push_back(all[3]);
+    EXPECT_EQ(numbers(list), (std::vector{0, 1, 2, 3}));
+    EXPECT_EQ(list.after(all[1]), &all[2]);
+}
+
+TEST(an_intrusive_list, loses_any_element_also_the_one_that_a_loop_visits) {
+    for (int const gone : {0, 1, 3}) {
+        auto all = numbered();
+        intrusive_list<element> list;
+        for (element& one : all)
+            list.push_back(one);
+        for (element& one : list)
+            if (one.number == gone) list.remove(one);
+        std::vector expected{0, 1, 2, 3};
+        std::erase(expected, gone);
+        EXPECT_EQ(numbers(list), expected);
+        list.push_back(all[static_cast<std::size_t>(gone)]);
+        expected.push_back(gone);
+        EXPECT_EQ(numbers(list), expected);
+    }
+}
+
+TEST(an_intrusive_list, returns_its_first_until_it_is_empty) {
+    auto all = numbered();
+    intrusive_list<element> list;
+    list.push_back(all[0]);
+    list.push_back(all[1]);
+    EXPECT_EQ(list.pop_front(), &all[0]);
+    EXPECT_EQ(list.pop_front(), &all[1]);
+    EXPECT_EQ(list.pop_front(), nullptr);
+    EXPECT_TRUE(list.empty());
+}
+
+TEST(exhausted, keeps_the_advice_with_the_longest_name) {
+    pooled::exhausted const error(std::string(47, 'n').c_str(), ~std::size_t{0}, ~std::size_t{0},
+                                  ~std::size_t{0});
+    EXPECT_NE(std::string(error.what()).find("try_ form"), std::string::npos) << error.what();
+}
+
+TEST(exhausted, is_a_bad_alloc_that_copies_without_throwing) {
+    static_assert(std::is_base_of_v<std::bad_alloc, pooled::exhausted>);
+    static_assert(std::is_nothrow_copy_constructible_v<pooled::exhausted>);
+    pooled::exhausted const error("p", 1, 2, 3);
+    pooled::exhausted const copy = error;
+    EXPECT_STREQ(error.what(), copy.what());
+}
+
+// The macros, the constants and the text of the version agree.
+
+TEST(version, is_the_same_in_each_form) {
+    EXPECT_EQ(POOLED_VERSION,
+              pooled::version_major * 10000 + pooled::version_minor * 100 + pooled::version_patch);
+    EXPECT_EQ(pooled::version_string, std::to_string(pooled::version_major) + "." +
+                                          std::to_string(pooled::version_minor) + "." +
+                                          std::to_string(pooled::version_patch));
 }
 
 }  // namespace
