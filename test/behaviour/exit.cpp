@@ -47,6 +47,16 @@ void use_default_pool(char const* when) {
         if (*all[static_cast<std::size_t>(i)] != i) give_up(when);
 }
 
+std::atomic<long> g_alive{0};  // nodes of teardowns
+long g_expected = 0;           // alive at the end of the process
+struct expects_nothing_alive {
+    ~expects_nothing_alive() {
+        if (g_alive != g_expected) give_up("something is alive at the end, or destroyed that must not be");
+    }
+};
+expects_nothing_alive const
+    g_last;  // destroyed after everything that a test makes, and after the library's own state
+
 struct uses_at_end {
     ~uses_at_end() {
         held.reset();
@@ -226,8 +236,6 @@ TEST(object_pool_after_fork, has_no_waiter_in_the_child) {
 // Teardowns while a thread or the process ends: thread_local and static objects that own structures, are created during
 // a teardown, or are read from there; and exit() during one. Nothing may be lost, destroyed twice, or recurse.
 
-std::atomic<long> g_alive{0};
-
 struct node {
     node() noexcept { ++g_alive; }
     node(node const&) = delete;
@@ -257,14 +265,6 @@ std::shared_ptr<node> list(std::size_t length, Make make) {
 }
 std::shared_ptr<node> from_default() { return pooled::make_shared<node>(); }
 std::shared_ptr<node> list() { return list(k_length, from_default); }
-
-long g_expected = 0;  // alive at the end of the process
-struct expects_nothing_alive {
-    ~expects_nothing_alive() {
-        if (g_alive != g_expected) give_up("something is alive at the end, or destroyed that must not be");
-    }
-};
-expects_nothing_alive const g_last;  // destroyed after everything that a test makes
 
 struct keeper {
     std::shared_ptr<node> owned = list();

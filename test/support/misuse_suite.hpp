@@ -7,21 +7,108 @@
 #include "pooled/pooled.hpp"
 
 #include "support/internals.hpp"
-#include "support/misused_pool.hpp"
 #include "support/pool_kinds.hpp"
-#include "support/stale_pointer.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+namespace test {
+
+// Whether a report names the pool and contains `what`.
+[[nodiscard]] inline bool is_report(std::string const& report, char const* what) {
+    return report.find("pool 'packets'") != std::string::npos && report.find(what) != std::string::npos;
+}
+
+// Makes a mistake `times` times. `reports` returns what was reported, a string or several; each must contain `what`.
+template <class Reports>
+void expect_each_reported(char const* what, Reports reports, int times = iterations()) {
+    int made = 0;
+    int found = 0;
+    auto const count = [&](std::string const& report) {
+        ++made;
+        if (is_report(report, what)) ++found;
+    };
+    for (int i = 0; i < times; ++i) {
+        auto const seen = reports(i);
+        if constexpr (std::is_convertible_v<decltype(seen), std::string>)
+            count(seen);
+        else
+            for (std::string const& report : seen)
+                count(report);
+    }
+    EXPECT_EQ(found, made) << what;
+}
+
+// A pool named "packets", and sizes and choices from a fixed seed.
+template <class Pool>
+class misused_pool : public testing::Test {
+protected:
+    // From 1 byte to 8 KiB, small ones as often as large ones.
+    [[nodiscard]] std::size_t any_size() {
+        std::size_t const limit = std::size_t{16} << (m_random() % 10);
+        return 1 + m_random() % limit;
+    }
+    [[nodiscard]] std::uint64_t any() { return m_random(); }
+
+    Pool pool{{.name = "packets"}};
+
+private:
+    std::mt19937_64 m_random{42};
+};
+
+// A pointer that is dropped more often than it owns: its bytes, copied.
+
+template <class Pointer>
+class stale {
+public:
+    explicit stale(Pointer const& p) {
+        std::memcpy(m_bytes.data(), static_cast<void const*>(&p), m_bytes.size());
+    }
+    [[nodiscard]] Pointer& get() { return *reinterpret_cast<Pointer*>(m_bytes.data()); }
+    // Of a std::shared_ptr or std::weak_ptr.
+    [[nodiscard]] std::byte* control_block() const {
+        std::byte* found = nullptr;
+        std::memcpy(&found, m_bytes.data() + sizeof(void*), sizeof found);
+        return found;
+    }
+    // Requires that what it pointed to is free or idle, but for a pointer that counts in front of the object.
+    [[nodiscard]] std::string report_of_drop() {
+        if constexpr (sizeof(Pointer) == sizeof(void*)) {
+            return test::report_of([&] { get().reset(); });
+        } else {
+            std::byte* const control = control_block();
+            std::array<std::byte, 24> before{};
+            std::memcpy(before.data(), control, before.size());
+            std::string report = test::report_of([&] { get().reset(); });
+            std::memcpy(control, before.data(), before.size());  // else it is reported again at the next use
+            return report;
+        }
+    }
+
+private:
+    alignas(Pointer) std::array<std::byte, sizeof(Pointer)> m_bytes;
+};
+
+// `p` is the last pointer to its object: drops it, and then a copy of its bytes.
+template <class Pointer>
+[[nodiscard]] std::string report_of_stale_drop(Pointer p) {
+    stale copy(p);
+    p.reset();
+    return copy.report_of_drop();
+}
+
+}  // namespace test
 
 namespace {
 
