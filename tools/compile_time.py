@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Measures what each public header costs to compile, and writes CPU seconds as JSON.
 
-usage: compile_time.py [--runs N] [--include DIRECTORY] [--compiler COMMAND]... [--kind KIND]... [--output FILE]
-                       [HEADER]...
+usage: compile_time.py [--runs N] [--kind KIND]... [HEADER]...
 
 Each header is compiled in a source of its own with one line that uses it, because templates cost most when they are
 instantiated: plain (-std=c++20), optimized (-O2) and against libpooled (-O2 -DPOOLED_SHARED=1) with each compiler, and
@@ -28,6 +27,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+INCLUDE, OUTPUT = ROOT / "include", ROOT / "build/compile_time.json"
 COMPILERS = ["g++", "clang++-19"]
 KINDS = {
     "plain": ["-std=c++20"],
@@ -68,12 +68,11 @@ BASELINES = {
 BOOST = Path("/usr/include/boost/version.hpp")
 
 
-def public_headers(include: Path) -> dict[str, str]:
+def public_headers() -> dict[str, str]:
     """The public headers, as they are included, each with the line that uses it (empty: none is known)."""
-    included = OWN_INCLUDE.findall((include / "pooled/pooled.hpp").read_text(encoding="utf-8"))
-    found = {"pooled/pooled.hpp": USES["pooled"]} | {name: USES.get(Path(name).stem, "") for name in included}
-    compat = (path.relative_to(include).as_posix() for path in sorted(include.glob("pooled/compat/*.hpp")))
-    return found | {name: COMPAT_USES[Path(name).stem] for name in compat if Path(name).stem in COMPAT_USES}
+    included = OWN_INCLUDE.findall((INCLUDE / "pooled/pooled.hpp").read_text(encoding="utf-8"))
+    found = {name: USES.get(Path(name).stem, "") for name in ["pooled/pooled.hpp", *included]}
+    return found | {f"pooled/compat/{name}.hpp": use for name, use in COMPAT_USES.items()}
 
 
 def cpu_seconds(command: list[str]) -> float:
@@ -86,12 +85,12 @@ def cpu_seconds(command: list[str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def measure(header: str, use: str, compiler: str, kind: str, include: Path, runs: int) -> dict:
+def measure(header: str, use: str, compiler: str, kind: str, runs: int) -> dict:
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory) / "use.cpp"
         name = header if header.startswith("<") else f"<{header}>"
         source.write_text(f"#include {name}\nvoid use() {{ {use} }}\n", encoding="utf-8")
-        command = [compiler, *KINDS[kind], f"-I{include}", "-c", str(source), "-o", str(source.with_suffix(".o"))]
+        command = [compiler, *KINDS[kind], f"-I{INCLUDE}", "-c", str(source), "-o", str(source.with_suffix(".o"))]
         taken = [round(cpu_seconds(command), 3) for _ in range(runs)]
         sizes = subprocess.run(["size", str(source.with_suffix(".o"))], capture_output=True, text=True, check=True)
     code_bytes = int(sizes.stdout.splitlines()[1].split()[0])
@@ -103,28 +102,25 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="CPU seconds that each public header costs to compile, as JSON")
     parser.add_argument("header", nargs="*", help="as it is included, e.g. pooled/pooled.hpp; default: all public ones")
     parser.add_argument("--runs", type=int, default=3, help="compilations of each; the median counts (default 3)")
-    parser.add_argument("--include", type=Path, default=ROOT / "include", help="the directory that holds pooled/")
-    parser.add_argument("--compiler", action="append", help=f"may be given several times; default {COMPILERS}")
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="may be given several times; default: all")
-    parser.add_argument("--output", type=Path, default=ROOT / "build/compile_time.json")
     asked = parser.parse_args(arguments)
-    headers = public_headers(asked.include)
+    headers = public_headers()
     if unknown := sorted(set(asked.header) - set(headers)):
         parser.error(f"no public header {', '.join(unknown)}; there are: {', '.join(headers)}")
     without = {name: use for name, use in BASELINES.items() if "boost" not in name or BOOST.exists()}
     uses = without | {name: use for name, use in headers.items() if not asked.header or name in asked.header}
-    compilers = [each for each in asked.compiler or COMPILERS if shutil.which(each)]
+    compilers = [each for each in COMPILERS if shutil.which(each)]
     figures = []
     for compiler in compilers:
         kinds = [kind for kind in asked.kind or KINDS if kind != "sanitized" or "clang" not in compiler]
         for header, use in uses.items():
             for kind in kinds:  # next to each other: the machine's speed changes
-                figures.append(measure(header, use, compiler, kind, asked.include, asked.runs))
+                figures.append(measure(header, use, compiler, kind, asked.runs))
                 print(f"{compiler:12} {kind:10} {header:40} {figures[-1]['cpu_seconds']:6.2f} s", flush=True)
-    asked.output.parent.mkdir(parents=True, exist_ok=True)
+    OUTPUT.parent.mkdir(exist_ok=True)
     table = {"compilers": compilers, "flags": KINDS, "uses": uses, "figures": figures}
-    asked.output.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    print(asked.output)
+    OUTPUT.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    print(OUTPUT)
     return 0 if figures else 1
 
 
