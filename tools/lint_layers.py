@@ -69,7 +69,7 @@ LAYERS = {
         *within("", "unique_ptr"),
         *within("impl/instrument/", "drop"),
         *within("detail/", "control_block counted_object"),
-        *within("detail/", "make"),
+        *within("detail/", "make maker"),
         *within("detail/", "standard_control_block tailed"),
     ],
     "object": [
@@ -90,8 +90,8 @@ LINES = {
     "cache": 1575,
     "pool": 2907,
     "teardown": 1282,
-    "smart": 2476,
-    "object": 2033,
+    "smart": 2765,
+    "object": 2080,
     "compat": 2035,
 }
 # Compiled on their systems alone.

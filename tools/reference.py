@@ -22,7 +22,7 @@ SOURCE = ROOT / "docs/reference.toml"
 EXAMPLES = ROOT / "examples/docs/reference.cpp"
 WORK = ROOT / "build/doxygen"
 # Where members of public classes are declared besides the headers of the reference.
-SHARED = ["fwd.hpp"]
+SHARED = ["fwd.hpp", "detail/maker.hpp"]
 FACTS = {"complexity": "Complexity", "exceptions": "Exceptions", "threads": "Thread safety"}
 SETTINGS = """\
 INPUT = {work}/source
@@ -37,9 +37,7 @@ XML_PROGRAMLISTING = NO
 EXTRACT_ALL = YES
 HAVE_DOT = NO
 CLASS_GRAPH = NO
-INCLUDE_PATH = {include}
-EXPAND_AS_DEFINED = POOLED_MAKE_OBJECTS POOLED_MAKE_COPIES POOLED_MAKE_FUNCTIONS \\
-             POOLED_ACQUIRE_FUNCTIONS POOLED_ACQUIRE_UNTIL_STOPPED
+SEARCH_INCLUDES = NO
 MACRO_EXPANSION = YES
 EXPAND_ONLY_PREDEF = YES
 MARKDOWN_SUPPORT = NO
@@ -171,7 +169,7 @@ class Headers:
             copy = WORK / "source" / header
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(marked((INCLUDE / header).read_text(encoding="utf-8")), encoding="utf-8")
-        (WORK / "Doxyfile").write_text(SETTINGS.format(work=WORK, include=INCLUDE.parent), encoding="utf-8")
+        (WORK / "Doxyfile").write_text(SETTINGS.format(work=WORK), encoding="utf-8")
         done = subprocess.run(["doxygen", WORK / "Doxyfile"], capture_output=True, text=True, check=False)
         if done.returncode != 0 or done.stderr:
             raise SystemExit(f"reference.py: doxygen: {done.stderr}")

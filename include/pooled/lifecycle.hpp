@@ -22,6 +22,7 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 

@@ -23,30 +23,137 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
-// A new object, or array: `args` are its constructor's; a T[] takes its length, a T[N] nothing, or a value of which its elements are copies.
-// `_for_overwrite`: default-initialised, a trivial T is not written at all. `_with_tail`: a T of `args`, followed in the same block by `count`
-// objects of Element, value-initialised, or default-initialised (the T as well if there are no `args`); tail() gives them. Throws
-// std::bad_alloc, what the constructor throws, std::bad_array_new_length for a length beyond the address space, and, unless it makes a
-// std::shared_ptr, std::length_error when the process has more than 16256 types of counted objects.
-POOLED_MAKE_FUNCTIONS(POOLED_INLINE_ENTRY, make_shared, std::shared_ptr, detail::by_shared,
-                      detail::on_failure::throws, detail::in_default_pool());
-POOLED_MAKE_COPIES(make_shared, std::shared_ptr, detail::by_shared, detail::on_failure::throws,
-                   detail::in_default_pool());
-POOLED_MAKE_FUNCTIONS(POOLED_INLINE_ENTRY, make_unique, unique_ptr, detail::by_unique,
-                      detail::on_failure::throws, detail::in_default_pool());
-POOLED_MAKE_FUNCTIONS(POOLED_INLINE_ENTRY, make_rc, rc_ptr, detail::by_rc<>, detail::on_failure::throws,
-                      detail::in_default_pool());
-POOLED_MAKE_COPIES(make_rc, rc_ptr, detail::by_rc<>, detail::on_failure::throws, detail::in_default_pool());
-POOLED_MAKE_OBJECTS(POOLED_INLINE_ENTRY, make_local_rc, local_rc_ptr, detail::by_rc<detail::on_one_thread>,
-                    detail::on_failure::throws, detail::in_default_pool());
-POOLED_MAKE_COPIES(make_local_rc, local_rc_ptr, detail::by_rc<detail::on_one_thread>,
-                   detail::on_failure::throws, detail::in_default_pool());
+// A new object, or array: `args` are its constructor's; a T[] takes its length, a T[N] nothing. Throws std::bad_alloc, what the constructor
+// throws, std::bad_array_new_length for a length beyond the address space, and, unless it makes a std::shared_ptr, std::length_error when
+// the process has more than 16256 types of counted objects.
+template <class T, class... Args>
+    requires detail::made_from<T, Args...>
+[[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> make_shared(Args&&... args) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), std::forward<Args>(args)...);
+}
+template <class T, class... Args>
+    requires detail::made_from<T, Args...> && (!detail::bounded_array<T>)
+[[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> make_unique(Args&&... args) {
+    return detail::make<detail::by_unique, T>(detail::in_default_pool(), std::forward<Args>(args)...);
+}
+template <class T, class... Args>
+    requires detail::made_from<T, Args...>
+[[nodiscard]] POOLED_INLINE_ENTRY rc_ptr<T> make_rc(Args&&... args) {
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), std::forward<Args>(args)...);
+}
+template <class T, class... Args>
+    requires detail::made_from<T, Args...>
+[[nodiscard]] POOLED_INLINE_ENTRY local_rc_ptr<T> make_local_rc(Args&&... args) {
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(),
+                                                                 std::forward<Args>(args)...);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), count);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique(std::size_t count) {
+    return detail::make<detail::by_unique, T>(detail::in_default_pool(), count);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count) {
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), count);
+}
+
+// An array of copies of `value`. Throws the same.
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count,
+                                                                  detail::row_of<T> const& value) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), count, value);
+}
+template <detail::bounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(detail::row_of<T> const& value) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), value);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count, detail::row_of<T> const& value) {
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count, value);
+}
+template <detail::bounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(detail::row_of<T> const& value) {
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), value);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count,
+                                                                 detail::row_of<T> const& value) {
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), count, value);
+}
+template <detail::bounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(detail::row_of<T> const& value) {
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), value);
+}
+
+// Default-initialised: a trivial T is not written at all. Throws the same.
+template <class T, class... Count>
+    requires detail::made_of_length<T, Count...>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite(Count... count) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), count..., detail::for_overwrite());
+}
+template <class T, class... Count>
+    requires detail::made_of_length<T, Count...> && (!detail::bounded_array<T>)
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique_for_overwrite(Count... count) {
+    return detail::make<detail::by_unique, T>(detail::in_default_pool(), count..., detail::for_overwrite());
+}
+template <class T, class... Count>
+    requires detail::made_of_length<T, Count...>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite(Count... count) {
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count..., detail::for_overwrite());
+}
+
+// A T of `args`, followed in the same block by `count` objects of Element: value-initialised, or default-initialised (the T as well if there are
+// no `args`). tail() gives them. Throws std::bad_array_new_length if the tail exceeds the address space, std::bad_alloc, and what the
+// constructors throw.
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, Element>>
+make_shared_with_tail(std::size_t count, Args&&... args) {
+    return detail::make_with_tail<detail::by_shared, T, Element>(detail::in_default_pool(), count,
+                                                                 std::forward<Args>(args)...);
+}
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, Element>>
+make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    return detail::make_with_tail<detail::by_shared, T, Element, detail::for_overwrite>(
+        detail::in_default_pool(), count, std::forward<Args>(args)...);
+}
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, Element>>
+make_unique_with_tail(std::size_t count, Args&&... args) {
+    return detail::make_with_tail<detail::by_unique, T, Element>(detail::in_default_pool(), count,
+                                                                 std::forward<Args>(args)...);
+}
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, Element>>
+make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    return detail::make_with_tail<detail::by_unique, T, Element, detail::for_overwrite>(
+        detail::in_default_pool(), count, std::forward<Args>(args)...);
+}
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>> make_rc_with_tail(std::size_t count,
+                                                                                        Args&&... args) {
+    return detail::make_with_tail<detail::by_rc<>, T, Element>(detail::in_default_pool(), count,
+                                                               std::forward<Args>(args)...);
+}
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>>
+make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    return detail::make_with_tail<detail::by_rc<>, T, Element, detail::for_overwrite>(
+        detail::in_default_pool(), count, std::forward<Args>(args)...);
+}
 
 // pool.make_shared<T>(...) in the form of std::allocate_shared. The latter also works, with a pool_allocator, but its control
 // block then holds the allocator: 8 bytes more. Throws what make_shared throws. The parameter has the pool's own type, not its
 // base: an unqualified call with an argument from std also finds std::allocate_shared, which would then match better.
 template <class T, detail::pool_type Pool, class... Args>
-    requires detail::made_from<T, detail::by_shared, Args...>
+    requires detail::made_from<T, Args...>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, Args&&... args) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), std::forward<Args>(args)...);
 }
@@ -65,7 +172,7 @@ template <detail::bounded_array T, detail::pool_type Pool>
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), value);
 }
 template <class T, detail::pool_type Pool, class... Count>
-    requires detail::made_of_length<T, detail::by_shared, Count...>
+    requires detail::made_of_length<T, Count...>
 [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool,
                                                                                     Count... count) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count...,

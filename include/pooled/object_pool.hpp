@@ -37,6 +37,7 @@
 #include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/impl/object/recycle_operations.hpp"
 #include "pooled/impl/object/wait_queue.hpp"
+#include "pooled/impl/pool/slow_path.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/options.hpp"
@@ -473,39 +474,6 @@ struct counted_handle {
     }
 };
 
-// The acquire functions of a kind of handle.
-#define POOLED_ACQUIRE_FUNCTIONS(name, pointer, handle)                                                   \
-    template <class... Args>                                                                              \
-        requires acquire_arguments<Lifecycle, T, Args...>                                                 \
-    [[nodiscard]] POOLED_INLINE_ENTRY pointer name(Args&&... args) {                                      \
-        return get<handle>(or_throw(), std::forward<Args>(args)...);                                      \
-    }                                                                                                     \
-    template <class... Args>                                                                              \
-        requires acquire_arguments<Lifecycle, T, Args...>                                                 \
-    [[nodiscard]] POOLED_INLINE_ENTRY pointer try_##name(Args&&... args) {                                \
-        return get<handle>(or_empty(), std::forward<Args>(args)...);                                      \
-    }                                                                                                     \
-    template <class Rep, class Period, class... Args>                                                     \
-        requires acquires_with<Lifecycle, T, Args...>                                                     \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer name##_for(std::chrono::duration<Rep, Period> at_most,     \
-                                                          Args&&... args) {                               \
-        return get<handle>(at_most, std::forward<Args>(args)...);                                         \
-    }                                                                                                     \
-    template <class Clock, class Duration, class... Args>                                                 \
-        requires acquires_with<Lifecycle, T, Args...>                                                     \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer name##_until(std::chrono::time_point<Clock, Duration> end, \
-                                                            Args&&... args) {                             \
-        return get<handle>(end, std::forward<Args>(args)...);                                             \
-    }                                                                                                     \
-    static_assert(true)
-#define POOLED_ACQUIRE_UNTIL_STOPPED(name, pointer, handle)                                         \
-    template <class... Args>                                                                        \
-        requires acquires_with<Lifecycle, T, Args...>                                               \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer name(std::stop_token const& token, Args&&... args) { \
-        return get<handle>(until_stopped{token}, std::forward<Args>(args)...);                      \
-    }                                                                                               \
-    static_assert(true)
-
 template <class T, class Lifecycle, sharing Sharing>
 class basic_object_pool {
     static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
@@ -542,20 +510,102 @@ public:
     basic_object_pool(basic_object_pool const&) = delete;
     basic_object_pool& operator=(basic_object_pool const&) = delete;
 
-    // An idle object, or a new one; `args` are on_acquire's. Throw std::bad_alloc, and what `create` and `on_acquire` throw. When as many as the
-    // bound allows are in use (idle objects in other threads' caches are found first): acquire and its like throw exhausted; try_acquire and
-    // its like return an empty pointer, also when there is no memory for another object; `_for` and `_until` wait, in the order of arrival, and
-    // return an empty pointer after the deadline; with a stop token, they wait until a stop is requested, and return an empty pointer then,
-    // also if the stop was requested before the call and objects are idle. A released object goes to the first waiter; for 50 µs at most,
-    // threads that acquire before that thread has woken may take it. In a local pool no other thread can release an object, so none waits.
-    // O(1), or O(threads) when idle objects are taken from other threads' caches.
-    POOLED_ACQUIRE_FUNCTIONS(acquire, std::shared_ptr<T>, shared);
-    POOLED_ACQUIRE_FUNCTIONS(acquire_unique, unique_ptr<T>, unique);
-    POOLED_ACQUIRE_FUNCTIONS(acquire_rc, rc_pointer, rc);
+    // An idle object, or a new one. Throws exhausted when as many as the bound allows are in use; idle objects in other
+    // threads' caches are found first. Throws std::bad_alloc, and what `create` and `on_acquire` throw. `args` are
+    // on_acquire's. O(1), or O(threads) when idle objects are taken from other threads' caches.
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> acquire(Args&&... args) {
+        return get<shared>(or_throw(), std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> acquire_unique(Args&&... args) {
+        return get<unique>(or_throw(), std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer acquire_rc(Args&&... args) {
+        return get<rc>(or_throw(), std::forward<Args>(args)...);
+    }
+
+    // The same; empty when exhausted, or when there is no memory for another object.
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> try_acquire(Args&&... args) {
+        return get<shared>(or_empty(), std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> try_acquire_unique(Args&&... args) {
+        return get<unique>(or_empty(), std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer try_acquire_rc(Args&&... args) {
+        return get<rc>(or_empty(), std::forward<Args>(args)...);
+    }
+
+    // The same, but wait when exhausted, in the order of arrival; empty after the deadline. A released object goes to the first
+    // waiter; for 50 µs at most, threads that acquire before that thread has woken may take it. In a local pool no other thread
+    // can release an object, so they return at once.
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+    acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        return get<shared>(at_most, std::forward<Args>(args)...);
+    }
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
+    acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        return get<unique>(at_most, std::forward<Args>(args)...);
+    }
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most,
+                                                                 Args&&... args) {
+        return get<rc>(at_most, std::forward<Args>(args)...);
+    }
+
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+    acquire_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+        return get<shared>(end, std::forward<Args>(args)...);
+    }
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
+    acquire_unique_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+        return get<unique>(end, std::forward<Args>(args)...);
+    }
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
+    acquire_rc_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+        return get<rc>(end, std::forward<Args>(args)...);
+    }
+
 #if POOLED_HAS_STOP_TOKEN
-    POOLED_ACQUIRE_UNTIL_STOPPED(acquire, std::shared_ptr<T>, shared);
-    POOLED_ACQUIRE_UNTIL_STOPPED(acquire_unique, unique_ptr<T>, unique);
-    POOLED_ACQUIRE_UNTIL_STOPPED(acquire_rc, rc_pointer, rc);
+    // Wait until a stop is requested, and are empty then, also if the stop was requested before the call and objects are idle.
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> acquire(std::stop_token const& token,
+                                                                  Args&&... args) {
+        return get<shared>(until_stopped{token}, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> acquire_unique(std::stop_token const& token,
+                                                                    Args&&... args) {
+        return get<unique>(until_stopped{token}, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
+        return get<rc>(until_stopped{token}, std::forward<Args>(args)...);
+    }
 #endif
 
     // Builds objects until `count` exist, in use or idle; so many can then be in use without another being built. Throws
@@ -638,8 +688,6 @@ private:
 
     recycler_type* m_recycler;
 };
-#undef POOLED_ACQUIRE_FUNCTIONS
-#undef POOLED_ACQUIRE_UNTIL_STOPPED
 
 // For tests: walks every structure, with other threads kept out.
 struct object_pool_access {

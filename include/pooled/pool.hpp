@@ -15,7 +15,7 @@
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/make.hpp"
+#include "pooled/detail/maker.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/fwd.hpp"
@@ -30,6 +30,7 @@
 #include <iosfwd>
 #include <memory>
 #include <memory_resource>
+#include <new>
 #include <string_view>
 #include <type_traits>
 
@@ -38,17 +39,12 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 namespace detail {
 
 template <sharing Sharing>
-class basic_pool {
-    using by_own_rc = by_rc<counting_of<Sharing>>;
-    template <class T>
-    using own_rc_ptr = rc_ptr_of<T, counting_of<Sharing>>;
-    static constexpr on_failure throws = on_failure::throws;
-    static constexpr on_failure returns_empty = on_failure::returns_empty;
-
+class basic_pool : public maker<Sharing> {
 public:
     // Throws std::bad_alloc when memory for the pool's own structures, or pools (65536 at once), run out, and
     // std::invalid_argument for options that make no sense. Requests no memory for blocks yet.
-    explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
+    explicit basic_pool(pool_options const& options = {})
+        : maker<Sharing>(g_registry.make(options, Sharing)) {}
     ~basic_pool() {
         if (pool_extension* const above = m_core->extension()) above->on_close();
         detail::report_at_close(*this);
@@ -62,44 +58,21 @@ public:
     [[nodiscard]] POOLED_INLINE_ENTRY void*
     allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
         POOLED_ACQUISITION_AT_CALLER;
-        return allocate_bytes_or_throw(place(), bytes, align);
+        return allocate_bytes_or_throw(in_pool<Sharing>(*m_core), bytes, align);
     }
 
     // The same; null instead of exhausted or another std::bad_alloc.
     [[nodiscard]] POOLED_TRACKED_ENTRY void*
     try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
         POOLED_ACQUISITION_AT_CALLER;
-        return try_allocate_bytes(place(), bytes, align);
+        return try_allocate_bytes(in_pool<Sharing>(*m_core), bytes, align);
     }
 
     // Requires a block of this pool, with the size and alignment it was allocated with; null is ignored. O(1).
     POOLED_ALWAYS_INLINE void deallocate(void* p, std::size_t bytes,
                                          std::size_t align = alignof(std::max_align_t)) noexcept {
-        if (p != nullptr) deallocate_bytes(place(), p, bytes, align);
+        if (p != nullptr) deallocate_bytes(in_pool<Sharing>(*m_core), p, bytes, align);
     }
-
-    // A new object of this pool, or an array: `args` are its constructor's; a T[] takes its length, a T[N] nothing, or a value of which its
-    // elements are copies. `_for_overwrite`: default-initialised, a trivial T is not written at all. `_with_tail`: a T of `args`, followed in
-    // the same block by `count` objects of Element, value-initialised, or default-initialised (the T as well if there are no `args`);
-    // tail() gives them. Throws what allocate() and the constructor throw; the pool is then as before. Always inlined: a std::shared_ptr that is
-    // returned through memory is written in two halves, and a move from it then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
-    POOLED_MAKE_FUNCTIONS(POOLED_INLINE_ENTRY, make_shared, std::shared_ptr, by_shared, throws, place());
-    POOLED_MAKE_COPIES(make_shared, std::shared_ptr, by_shared, throws, place());
-    POOLED_MAKE_FUNCTIONS(POOLED_INLINE_ENTRY, make_unique, unique_ptr, by_unique, throws, place());
-    POOLED_MAKE_FUNCTIONS(POOLED_INLINE_ENTRY, make_rc, own_rc_ptr, by_own_rc, throws, place());
-    POOLED_MAKE_COPIES(make_rc, own_rc_ptr, by_own_rc, throws, place());
-    POOLED_MAKE_OBJECTS(POOLED_INLINE_ENTRY, make_local_rc, local_rc_ptr, by_rc<on_one_thread>, throws,
-                        place());
-    POOLED_MAKE_COPIES(make_local_rc, local_rc_ptr, by_rc<on_one_thread>, throws, place());
-
-    // The same; an empty pointer when the pool is exhausted or upstream has no more. What the constructor throws is still thrown.
-    POOLED_MAKE_FUNCTIONS(POOLED_TRACKED_ENTRY, try_make_shared, std::shared_ptr, by_shared, returns_empty,
-                          place());
-    POOLED_MAKE_COPIES(try_make_shared, std::shared_ptr, by_shared, returns_empty, place());
-    POOLED_MAKE_FUNCTIONS(POOLED_TRACKED_ENTRY, try_make_unique, unique_ptr, by_unique, returns_empty,
-                          place());
-    POOLED_MAKE_FUNCTIONS(POOLED_TRACKED_ENTRY, try_make_rc, own_rc_ptr, by_own_rc, returns_empty, place());
-    POOLED_MAKE_COPIES(try_make_rc, own_rc_ptr, by_own_rc, returns_empty, place());
 
     // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
     // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
@@ -154,15 +127,12 @@ public:
     [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
 
 protected:
-    explicit basic_pool(pool_core& core) noexcept : m_core(&core) {}
+    explicit basic_pool(pool_core& core) noexcept : maker<Sharing>(core) {}
 
 private:
     friend struct pool_access;
     static constexpr sharing k_sharing = Sharing;
-
-    [[nodiscard]] in_pool<Sharing> place() const noexcept { return in_pool<Sharing>(*m_core); }
-
-    pool_core* m_core;
+    using maker<Sharing>::m_core;
 };
 
 template <class T>
@@ -180,7 +150,7 @@ struct pool_access {
     }
     template <sharing Sharing>
     [[nodiscard]] static in_pool<Sharing> place(basic_pool<Sharing> const& one) noexcept {
-        return one.place();
+        return in_pool<Sharing>(*one.m_core);
     }
 };
 

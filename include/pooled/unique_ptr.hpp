@@ -10,6 +10,8 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/drop.hpp"
 
@@ -17,6 +19,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {

@@ -58,14 +58,14 @@ concept unbounded_array = std::is_unbounded_array_v<T>;
 template <class T>
 concept bounded_array = std::is_bounded_array_v<T>;
 
-// What makes a T: arguments of its constructor, nothing for a T[N]; By::k_has_bounded, because no unique_ptr owns one. The length of a T[] is
-// a parameter of type std::size_t, because a bit-field or a braced value binds to no reference.
-template <class T, class By, class... Args>
-concept made_from = !std::is_array_v<T> || (bounded_array<T> && By::k_has_bounded && sizeof...(Args) == 0);
+// What makes a T: arguments of its constructor, nothing for a T[N]. The length of a T[] is a parameter of type std::size_t, because a bit-field
+// or a braced value binds to no reference.
+template <class T, class... Args>
+concept made_from = !std::is_array_v<T> || (bounded_array<T> && sizeof...(Args) == 0);
 // What makes a T that is default-initialised: nothing, or the length of a T[].
-template <class T, class By, class... Count>
+template <class T, class... Count>
 concept made_of_length =
-    (made_from<T, By> && sizeof...(Count) == 0) ||
+    (!unbounded_array<T> && sizeof...(Count) == 0) ||
     (unbounded_array<T> && sizeof...(Count) == 1 && (std::convertible_to<Count, std::size_t> && ...));
 template <class T>
 using row_of = std::remove_extent_t<T>;
@@ -151,7 +151,6 @@ template <class Place>
 struct by_shared {
     template <class T>
     using pointer = std::shared_ptr<T>;
-    static constexpr bool k_has_bounded = true;
     template <class T>
     static constexpr tracking::weak_test k_is_only_weak = standard_control_block::is_only_weak;
 
@@ -259,7 +258,6 @@ struct unique_owner {
     template <class T>
     using pointer = unique_ptr<T>;
     static constexpr bool k_counts_owners = false;
-    static constexpr bool k_has_bounded = false;
     static constexpr std::uint64_t k_counts = count_header::k_unique;
     template <class T>
     static constexpr tracking::weak_test k_is_only_weak = nullptr;
@@ -274,7 +272,6 @@ struct rc_owner {
     template <class T>
     using pointer = rc_ptr_of<T, Counting>;
     static constexpr bool k_counts_owners = true;
-    static constexpr bool k_has_bounded = true;
     static constexpr std::uint64_t k_counts = count_header::k_sole;
     template <class T>
     static constexpr tracking::weak_test k_is_only_weak = &is_only_weakly_counted<counted_object<
@@ -317,52 +314,3 @@ make_with_tail(Place place, std::size_t count, Args&&... args) {
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
-
-// The make_ functions of a kind of pointer, by their name: those of the default pool, and members of a pool. `entry` is how the first one is
-// inlined.
-//
-//   name<T>(args...)         name<T[N]>()         name<T[]>(count)            value-initialised, or made of args     …_OBJECTS
-//   name<T[N]>(value)        name<T[]>(count, value)                          copies of a row; not by_unique         …_COPIES
-//   name_for_overwrite<T>()  …<T[]>(count)                                    default-initialised                    …_FUNCTIONS, which
-//   name_with_tail<T, Element>(count, args...)   …_with_tail_for_overwrite…   a T of args, and count of Element          includes …_OBJECTS
-#define POOLED_MAKE_OBJECTS(entry, name, pointer, By, if_none, place)            \
-    template <class T, class... Args>                                            \
-        requires detail::made_from<T, By, Args...>                               \
-    [[nodiscard]] entry pointer<T> name(Args&&... args) {                        \
-        return detail::make<By, T, if_none>(place, std::forward<Args>(args)...); \
-    }                                                                            \
-    template <detail::unbounded_array T>                                         \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer<T> name(std::size_t count) {      \
-        return detail::make<By, T, if_none>(place, count);                       \
-    }                                                                            \
-    static_assert(true)
-#define POOLED_MAKE_COPIES(name, pointer, By, if_none, place)                                               \
-    template <detail::unbounded_array T>                                                                    \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer<T> name(std::size_t count, detail::row_of<T> const& value) { \
-        return detail::make<By, T, if_none>(place, count, value);                                           \
-    }                                                                                                       \
-    template <detail::bounded_array T>                                                                      \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer<T> name(detail::row_of<T> const& value) {                    \
-        return detail::make<By, T, if_none>(place, value);                                                  \
-    }                                                                                                       \
-    static_assert(true)
-#define POOLED_MAKE_FUNCTIONS(entry, name, pointer, By, if_none, place)                                    \
-    POOLED_MAKE_OBJECTS(entry, name, pointer, By, if_none, place);                                         \
-    template <class T, class... Count>                                                                     \
-        requires detail::made_of_length<T, By, Count...>                                                   \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer<T> name##_for_overwrite(Count... count) {                   \
-        return detail::make<By, T, if_none>(place, count..., detail::for_overwrite());                     \
-    }                                                                                                      \
-    template <class T, class Element, class... Args>                                                       \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer<detail::tailed<T, Element>> name##_with_tail(               \
-        std::size_t count, Args&&... args) {                                                               \
-        return detail::make_with_tail<By, T, Element, detail::by_value, if_none>(                          \
-            place, count, std::forward<Args>(args)...);                                                    \
-    }                                                                                                      \
-    template <class T, class Element, class... Args>                                                       \
-    [[nodiscard]] POOLED_TRACKED_ENTRY pointer<detail::tailed<T, Element>> name##_with_tail_for_overwrite( \
-        std::size_t count, Args&&... args) {                                                               \
-        return detail::make_with_tail<By, T, Element, detail::for_overwrite, if_none>(                     \
-            place, count, std::forward<Args>(args)...);                                                    \
-    }                                                                                                      \
-    static_assert(true)
