@@ -90,8 +90,8 @@ LINES = {
     "cache": 1575,
     "pool": 2907,
     "teardown": 1282,
-    "smart": 2765,
-    "object": 2080,
+    "smart": 2761,
+    "object": 2081,
     "compat": 2035,
 }
 # Compiled on their systems alone.

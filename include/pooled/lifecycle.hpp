@@ -22,7 +22,6 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 

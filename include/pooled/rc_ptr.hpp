@@ -14,7 +14,6 @@
 // One pointer is for one thread at a time; different pointers to one object are for any thread. O(1).
 
 #include "pooled/config.hpp"
-#include "pooled/detail/bits.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/drop.hpp"

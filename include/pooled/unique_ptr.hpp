@@ -10,8 +10,6 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/page_map.hpp"
-#include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/drop.hpp"
 
@@ -19,7 +17,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
