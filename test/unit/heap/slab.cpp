@@ -136,7 +136,7 @@ TEST_F(slab_test, refuses_a_block_that_is_free) {
 }
 
 TEST_F(slab_test, refuses_each_block_that_is_free_among_neighbours) {
-    for (std::size_t const free : {64, 67, 71}) {
+    for (std::size_t const free : {64U, 67U, 71U}) {
         make(k_48);
         auto const blocks = take(one.total);
         EXPECT_EQ(put(blocks[free]), 1U);
