@@ -14,7 +14,7 @@
 // objects are not gathered: those of a trivially destructible type, those of a type with destroy_in_place, and those of an
 // incremental pool, which that pool keeps. O(1) besides the destruction itself.
 
-#include "pooled/config.hpp"
+#include "pooled/fwd.hpp"
 #include "pooled/impl/teardown/teardown.hpp"
 
 #include <cstddef>
