@@ -9,7 +9,11 @@ target_link_libraries(pooled_header_only INTERFACE Threads::Threads)
 target_include_directories(pooled_header_only INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
 set_target_properties(pooled_header_only PROPERTIES EXPORT_NAME header_only)
 
-# On Windows, there is no pooled::shared, since a DLL has no thread_local variables for others, and no pooled::new_delete.
+# docs/platforms.md says why.
+if(WIN32)
+  message(STATUS "pooled: on Windows there is no pooled::shared, no pooled::new_delete and no pooled::new_delete_preload; "
+                 "pooled::pooled is pooled::static")
+endif()
 set(pooled_default static)
 if(BUILD_SHARED_LIBS AND NOT WIN32)
   set(pooled_default shared)

@@ -38,6 +38,10 @@
 #include <string>
 #include <string_view>
 
+#if defined(_WIN32)
+#error \
+    "pooled: no new_delete.cpp on Windows, where each DLL keeps its own operators: use pooled::allocator and pools"
+#endif
 #include <fcntl.h>
 #include <unistd.h>
 

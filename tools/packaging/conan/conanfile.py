@@ -9,6 +9,7 @@ import os
 import re
 
 from conan import ConanFile
+from conan.errors import ConanInvalidConfiguration
 from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeToolchain
 from conan.tools.files import copy, load, rmdir
@@ -41,6 +42,8 @@ class PooledConan(ConanFile):
 
     def validate(self):
         check_min_cppstd(self, 20)
+        if self._kind == "shared" and self.settings.os == "Windows":
+            raise ConanInvalidConfiguration("there is no DLL of pooled (docs/platforms.md): use shared=False")
 
     @property
     def _kind(self):
@@ -84,7 +87,7 @@ class PooledConan(ConanFile):
             headers.libdirs = ["lib"]
             headers.libs = ["pooled" if self._kind == "shared" else "pooled-static"]
             headers.defines = [f"POOLED_{self._kind.upper()}=1"]
-        if self._kind == "static":
+        if self._kind == "static" and self.settings.os != "Windows":
             operators = self.cpp_info.components["new_delete"]
             operators.bindirs = []
             operators.libs = ["pooled-new-static"]
