@@ -6,11 +6,12 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/starting_line.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <latch>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -132,7 +133,7 @@ private:
 // Runs body(index) on `count` threads, which start together, and waits for them.
 template <class Function>
 void on_threads(std::size_t count, Function&& body) {
-    std::latch start(static_cast<std::ptrdiff_t>(count));
+    test::starting_line start(count);
     std::vector<std::thread> threads;
     threads.reserve(count);
     for (std::size_t i = 0; i < count; ++i)

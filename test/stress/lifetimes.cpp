@@ -9,16 +9,17 @@
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -59,7 +60,7 @@ constexpr std::size_t k_workers = 3;
 void in_rounds(std::size_t rounds, std::function<void(std::size_t)> const& fill,
                std::function<void(std::size_t)> const& drop, std::function<void()> const& begin,
                std::function<void()> const& destroy, std::function<void()> const& check) {
-    std::barrier<> sync(k_workers + 1);
+    test::starting_line sync(k_workers + 1);
     std::vector<std::thread> workers;
     for (std::size_t w = 0; w < k_workers; ++w)
         workers.emplace_back([&, w] {

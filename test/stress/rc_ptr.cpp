@@ -13,6 +13,7 @@
 
 #include "stress/common.hpp"
 #include "support/internals.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
@@ -91,29 +92,13 @@ protected:
     pooled::pool pool;
 };
 
-// Threads leave it within nanoseconds of each other; from a std::barrier that has slept one is microseconds ahead.
-class starting_line {
-public:
-    explicit starting_line(std::size_t threads) noexcept : m_threads(threads) {}
-    void arrive_and_wait() noexcept {
-        // acq_rel, acquire: what each did before it arrived is seen by all that leave.
-        std::size_t const mine = m_arrived.fetch_add(1, std::memory_order_acq_rel) / m_threads;
-        while (m_arrived.load(std::memory_order_acquire) / m_threads == mine)
-            std::this_thread::yield();
-    }
-
-private:
-    std::size_t const m_threads;
-    std::atomic<std::size_t> m_arrived{0};
-};
-
 // On a machine with other work to do a round may take a scheduler's slice for each thread: it is enough then.
 constexpr std::chrono::milliseconds k_long_enough{400};
 
 // Rounds in which all threads begin at the same moment: thread 0 prepares, then each does its part.
 template <class Prepare, class Part>
 void in_step(std::size_t threads, std::size_t rounds, Prepare&& prepare, Part&& part) {
-    starting_line line(threads);
+    test::starting_line line(threads);
     bool is_over = false;  // thread 0 writes it while the others wait
     auto const start = std::chrono::steady_clock::now();
     on_threads(threads, [&](std::size_t t) {

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <vector>

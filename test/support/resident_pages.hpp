@@ -19,6 +19,17 @@
 
 namespace test {
 
+// Of the whole process. Not from statm: that counts pages, of another size than the program's under emulation. 0 where there
+// is no such file.
+[[nodiscard]] inline std::size_t resident_bytes() {
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    std::size_t kib = 0;
+    while (status >> word)
+        if (word == "VmRSS:") status >> kib;
+    return kib << 10;
+}
+
 #if defined(_WIN32)
 [[nodiscard]] inline std::size_t resident_pages(void const*, std::size_t) { return 0; }
 [[nodiscard]] inline bool can_count_resident_pages() { return false; }
@@ -29,16 +40,6 @@ namespace test {
     if (::mincore(const_cast<void*>(p), bytes, state.data()) != 0) return ~std::size_t{0};
     return static_cast<std::size_t>(
         std::ranges::count_if(state, [](unsigned char one) { return (one & 1) != 0; }));
-}
-
-// Of the whole process. Not from statm: that counts pages, of another size than the program's under emulation.
-[[nodiscard]] inline std::size_t resident_bytes() {
-    std::ifstream status("/proc/self/status");
-    std::string word;
-    std::size_t kib = 0;
-    while (status >> word)
-        if (word == "VmRSS:") status >> kib;
-    return kib << 10;
 }
 
 // The system's pages are of 4 KiB, and those that it reports as resident are.

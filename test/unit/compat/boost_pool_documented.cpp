@@ -404,15 +404,15 @@ TYPED_TEST(boost_pool_documented, object_pool_free_calls_no_destructor_and_destr
 }
 
 TYPED_TEST(boost_pool_documented, object_pool_caps_its_doubling) {
-    typename TypeParam::template object_pool<long, typename TestFixture::user> pool(8, 16);
+    typename TypeParam::template object_pool<long long, typename TestFixture::user> pool(8, 16);
     for (int i = 0; i < 8 + 16 + 16; ++i)
         ASSERT_NE(pool.construct(1L), nullptr);
     EXPECT_EQ(TestFixture::user::open().calls, 3U);
     EXPECT_EQ(pool.get_next_size(), 16U);
     pool.set_next_size(5);
     EXPECT_EQ(pool.get_next_size(), 5U);
-    using of_long = typename TypeParam::template object_pool<long>;
-    static_assert(std::is_same_v<typename of_long::element_type, long>);
+    using of_long = typename TypeParam::template object_pool<long long>;
+    static_assert(std::is_same_v<typename of_long::element_type, long long>);
     static_assert(std::is_same_v<typename of_long::size_type, std::size_t>);
     static_assert(std::is_same_v<typename of_long::difference_type, std::ptrdiff_t>);
     static_assert(!std::is_convertible_v<std::size_t, of_long>, "explicit");

@@ -7,6 +7,7 @@
 
 #include "support/lives.hpp"
 #include "support/sanitizer.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <latch>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -625,7 +625,7 @@ TYPED_TEST(recycle_threads, a_pool_may_be_destroyed_while_other_threads_drop_its
                 for (int i = 0; i < 4; ++i)
                     of_thread.push_back(pool->allocate());
         }
-        std::latch start(k_threads + 1);
+        test::starting_line start(k_threads + 1);
         std::thread killer([&] {
             start.arrive_and_wait();
             pool.reset();

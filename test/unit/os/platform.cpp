@@ -103,7 +103,8 @@ TEST(platform, releases_only_whole_pages_within_a_range) {
     }
     EXPECT_EQ(platform::release_pages(p + 1, k_page), 0U);
     EXPECT_EQ(platform::release_pages(p + 1, 100), 0U);
-    platform::unmap_pages(p, 8 * k_page);
+    EXPECT_TRUE(platform::unmap_pages(p, 8 * k_page));
+    EXPECT_EQ(platform::release_pages(p, 8 * k_page), 0U) << "the system refuses pages that it does not have";
 }
 
 TEST(platform, has_a_clock_that_goes_on) {
