@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
@@ -25,9 +26,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 BENCH_PRESET = "bench-smoke"
 BENCH = ROOT / "build" / BENCH_PRESET / "bench/pooled-bench"
-# Run under emulation, ten times as slow, or on Wine: those that have to do with the processor or the system. Without
-# those that fork: qemu 7.2 ends a forked child that starts a thread, and Windows has none. For each, what it needs: one
-# of the commands of each group.
+# Of other processors and systems: the tests that have to do with these. Under emulation, which is ten times as slow, and
+# on Wine without those that fork: qemu 7.2 ends a forked child that starts a thread, and Windows has none. For each, what
+# it needs: one of the commands of each group.
 QEMU_PRESETS = ["aarch64", "riscv64"]
 CROSS_NEEDS = {
     **{name: [[f"{name}-linux-gnu-g++", f"{name}-linux-gnu-g++-12"], [f"qemu-{name}"]] for name in QEMU_PRESETS},
@@ -35,6 +36,7 @@ CROSS_NEEDS = {
         ["x86_64-w64-mingw32-g++-posix", "x86_64-w64-mingw32-g++"],
         ["wine64", "wine", "/usr/lib/wine/wine64"],
     ],
+    "musl": [["zig", f"{sysconfig.get_path('purelib')}/ziglang/zig"]],
 }
 CROSS_PRESETS = list(CROSS_NEEDS)
 CROSS_LABELS = ["unit", "stress"]

@@ -108,7 +108,8 @@ def test_a_changed_pyproject_installs_the_packages_anew(machine):
         ("test gcc:unit,consumer", {"googletest", "clang-19", "gdb"}, "conan meson cmake quom"),
         ("test aarch64", {"googletest", "qemu-user"}, ""),
         ("test windows", {"googletest", "wine64"}, ""),
-        ("test", SPECIAL - {"clang-tidy-19"}, "conan meson cmake quom ruff setuptools mkdocs-material"),
+        ("test musl", {"googletest"}, "ziglang"),
+        ("test", SPECIAL - {"clang-tidy-19"}, "conan meson cmake quom ruff setuptools mkdocs-material ziglang"),
     ],
 )
 def test_a_goal_installs_what_it_needs_and_no_more(machine, goal, wanted, packages):
