@@ -26,9 +26,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 BENCH_PRESET = "bench-smoke"
 BENCH = ROOT / "build" / BENCH_PRESET / "bench/pooled-bench"
-# Of other processors and systems: the tests that have to do with these. Under emulation, which is ten times as slow, and
-# on Wine without those that fork: qemu 7.2 ends a forked child that starts a thread, and Windows has none. For each, what
-# it needs: one of the commands of each group.
+# Of other processors and systems: the tests that have to do with these. Under emulation, which is ten times as slow,
+# and on Wine without those that fork: qemu 7.2 ends a forked child that starts a thread, and Windows has none. For
+# each, what it needs: one of the commands of each group.
 QEMU_PRESETS = ["aarch64", "riscv64"]
 CROSS_NEEDS = {
     **{name: [[f"{name}-linux-gnu-g++", f"{name}-linux-gnu-g++-12"], [f"qemu-{name}"]] for name in QEMU_PRESETS},

@@ -11,7 +11,7 @@
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
-#if !defined(_WIN32)
+#if defined(__GLIBC__)
 #include <ucontext.h>
 #endif
 
@@ -308,7 +308,7 @@ TEST_F(recycle_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_
     EXPECT_EQ(list.capacity(), 2U);
 }
 
-#if !defined(_WIN32)
+#if defined(__GLIBC__)
 // A fibre that is suspended within a constructor, and continues on another thread.
 TEST_F(recycle_list, step_that_ends_on_another_thread_ends_in_that_threads_cache) {
     if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a change of stacks";

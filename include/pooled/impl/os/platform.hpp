@@ -174,8 +174,8 @@ struct platform : system_platform {
         }
 #endif
     private:
-        std::uintptr_t m_key = 0;
-        bool m_created = false;
+        [[maybe_unused]] std::uintptr_t m_key = 0;
+        [[maybe_unused]] bool m_created = false;
     };
 
     [[nodiscard]] static bool is_barrier_refused() noexcept {

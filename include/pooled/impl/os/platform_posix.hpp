@@ -70,6 +70,12 @@ struct posix_platform {
     static bool run_barrier() noexcept { return false; }
 
     [[nodiscard]] static bool make_exit_key(std::uintptr_t& key, void (*hook)(void*)) noexcept {
+#if defined(__linux__) && !defined(__GLIBC__)
+        // musl: the destructors of thread_local objects are called by a key, too, and keys in the order in which they were made.
+        static thread_local struct any {
+            ~any() { asm volatile(""); }
+        } first;
+#endif
         pthread_key_t made{};
         if (::pthread_key_create(&made, hook) != 0) return false;
         key = static_cast<std::uintptr_t>(made);

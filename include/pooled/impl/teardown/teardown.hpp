@@ -312,10 +312,10 @@ private:
 
     std::uintptr_t m_window_low = 0;
     std::uintptr_t m_window_bytes = 0;
-    std::uintptr_t m_first_drop = 0;
+    [[maybe_unused]] std::uintptr_t m_first_drop = 0;
     stack_bounds m_bounds;
-    bool m_knows_bounds = false;
-    outermost_drop* m_innermost = nullptr;  // on the thread's own stack
+    [[maybe_unused]] bool m_knows_bounds = false;
+    [[maybe_unused]] outermost_drop* m_innermost = nullptr;  // on the thread's own stack
 };
 static_assert(std::is_trivially_destructible_v<teardown_state>);
 
