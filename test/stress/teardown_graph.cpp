@@ -13,6 +13,7 @@
 
 #include "stress/common.hpp"
 #include "support/internals.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
@@ -42,26 +43,6 @@ constexpr std::size_t k_most_nodes = 40;
         return std::strtoull(asked, nullptr, 10);
     return scaled(3'000, 300);
 }
-
-// Both threads leave it within some nanoseconds of each other: they spin. They sleep only where one has no core to run on.
-class spinning_barrier {
-public:
-    void arrive_and_wait() noexcept {
-        unsigned const phase = m_phase.load(std::memory_order_relaxed);
-        if (m_arrived.fetch_add(1, std::memory_order_acq_rel) == 1) {
-            m_arrived.store(0, std::memory_order_relaxed);
-            m_phase.store(phase + 1, std::memory_order_release);  // release: pairs with the acquire below
-            m_phase.notify_one();
-            return;
-        }
-        for (unsigned spins = 0; m_phase.load(std::memory_order_acquire) == phase; ++spins)
-            if (spins > 4096) m_phase.wait(phase, std::memory_order_acquire);
-    }
-
-private:
-    std::atomic<unsigned> m_arrived{0};
-    std::atomic<unsigned> m_phase{0};
-};
 
 // Errors that any thread found: the last one, and their number.
 class faults {
@@ -339,7 +320,7 @@ private:
                              "a block of the default pool is out");
     }
 
-    spinning_barrier m_barrier;
+    test::starting_line m_barrier{2};
     books m_books;
     std::size_t m_turn = 0;
     std::size_t m_overlapped = 0;
