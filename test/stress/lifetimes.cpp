@@ -5,7 +5,9 @@
 #include "pooled/pooled.hpp"
 
 #include "../../bench/soak/correct.hpp"
+#if !defined(_WIN32)  // it forks
 #include "../../bench/soak/frees.hpp"
+#endif
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
@@ -244,6 +246,7 @@ TEST(soak_stress, what_is_correct_is_neither_reported_nor_damaged_nor_lost) {
     EXPECT_GE(result.lives, plan.workers);
 }
 
+#if !defined(_WIN32)
 TEST(soak_stress, frees_by_other_threads_lose_nothing_while_threads_end_and_the_process_forks) {
     soak::frees_plan const plan{.frees = scaled(2'000'000, 200'000),
                                 .lives = scaled(400, 100),
@@ -255,5 +258,6 @@ TEST(soak_stress, frees_by_other_threads_lose_nothing_while_threads_end_and_the_
     EXPECT_GE(result.lives, plan.lives);
     EXPECT_EQ(result.forks, plan.forks);
 }
+#endif
 
 }  // namespace
