@@ -167,6 +167,16 @@ TYPED_TEST(stats_of, large_blocks_count_with_their_whole_blocks) {
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
+TYPED_TEST(stats_of, pool_of_less_than_a_granule_count_no_more_than_it_has) {
+    constexpr std::size_t k_align = 2 * pooled::detail::k_max_class_align;  // no class serves it
+    TypeParam pool{{.max_bytes = 3000}};
+    void* const p = pool.allocate(512, k_align);
+    pooled::pool_stats const s = pool.stats();
+    EXPECT_EQ(s.large_bytes, s.upstream_bytes);
+    EXPECT_EQ(s.bytes_in_use, s.upstream_bytes);
+    pool.deallocate(p, 512, k_align);
+}
+
 TYPED_TEST(stats_of, large_blocks_that_are_kept_count_with_all_that_upstream_gave) {
     TypeParam pool;
     pool.deallocate(pool.allocate(100'000), 100'000);

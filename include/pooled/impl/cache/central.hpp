@@ -304,7 +304,7 @@ public:
         m_slabs = slab_list();
         m_recent.clear();
         m_free = m_capacity = std::uint64_t{0};
-        m_granules = std::uint32_t{0};
+        m_slab_units = std::uint32_t{0};
     }
 
     // Returns the free pages of slabs that are partly in use to the system. Returns the number of bytes, without pages that
@@ -326,7 +326,7 @@ public:
         return capacity - detail::smaller<std::uint64_t>(capacity, free());
     }
     [[nodiscard]] std::uint64_t slab_bytes() const noexcept {
-        return std::uint64_t{m_granules} * k_granule_bytes;
+        return std::uint64_t{m_slab_units} * m_pool.heap.unit();
     }
     [[nodiscard]] std::uint64_t refills() const noexcept { return m_refills; }
     [[nodiscard]] std::uint64_t flushes() const noexcept { return m_flushes; }
@@ -433,15 +433,19 @@ private:
         m_capacity.add(s->total);
         m_largest = detail::larger<std::uint64_t>(m_largest, m_capacity);
         m_free.add(s->total);
-        m_granules.add(s->granules);
+        m_slab_units.add(units_of(*s));
         return true;
     }
     void remove_slab(slab& s) noexcept {
         m_slabs.remove(s);
         m_capacity.subtract(s.total);
         m_free.subtract(s.total);
-        m_granules.subtract(s.granules);
+        m_slab_units.subtract(units_of(s));
         m_pool.heap.put(s);
+    }
+
+    [[nodiscard]] std::uint32_t units_of(slab const& s) const noexcept {
+        return static_cast<std::uint32_t>(s.bytes() / m_pool.heap.unit());
     }
 
     [[nodiscard]] slab& find_slab(void* block) const noexcept {
@@ -458,7 +462,7 @@ private:
     bool m_is_closed = false;
     std::uint8_t m_class;
     observed<std::uint16_t> m_misses;
-    observed<std::uint32_t> m_granules;  // of its slabs
+    observed<std::uint32_t> m_slab_units;  // of all slabs
     observed<std::uint32_t> m_served;
     observed<std::uint32_t> m_failed_at;  // the heap's gains() when it had no block; 0: it may have one
     context const& m_pool;

@@ -131,7 +131,7 @@ struct alignas(k_cache_line) slab {
     std::uint32_t take(std::uint32_t count, Visit&& visit) noexcept {
         if ((purged & k_any_purged) == 0) [[likely]]
             return take_lowest(count, visit);
-        std::size_t const size = k_geometry[size_class].block_bytes;
+        std::size_t const size = block_bytes();
         std::uint32_t const taken = take_lowest(count, [&](std::byte* block) {
             auto const offset = static_cast<std::size_t>(block - memory());
             on_touch(offset, offset + size);

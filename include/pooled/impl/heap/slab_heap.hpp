@@ -115,6 +115,11 @@ public:
         return bytes;
     }
 
+    // Of which chunks are multiples: whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
+    [[nodiscard]] std::size_t unit() const noexcept {
+        return m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
+    }
+
     // `exact`: the block, if `c` is k_exact.
     [[nodiscard]] request request_for(class_index c, large_shape exact = {}) const noexcept {
         if (c != k_exact) return {.granules = granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
@@ -353,16 +358,13 @@ private:
     // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
     // `under_way` must be settled once other threads can find the chunk.
     [[nodiscard]] chunk* take_chunk(request const& what, upstream::call& under_way) {
-        // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
-        std::size_t const unit =
-            m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
-        std::size_t const least = round_up(what.bytes, unit);
+        std::size_t const least = round_up(what.bytes, unit());
         std::size_t bytes = what.align > k_granule_bytes
                                 ? least
                                 : detail::larger(next_chunk_bytes(), what.granules * k_granule_bytes);
-        if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit);
+        if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit());
         if (bytes < least) return nullptr;
-        for (;; bytes = detail::larger(least, round_down(bytes / 2, unit))) {
+        for (;; bytes = detail::larger(least, round_down(bytes / 2, unit()))) {
             chunk* const c = take_exactly(bytes, what, bytes <= least, under_way);
             if (c != nullptr || bytes <= least) return c;
         }
