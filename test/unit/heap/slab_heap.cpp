@@ -13,11 +13,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <memory_resource>
 #include <new>
 #include <random>
@@ -464,6 +467,24 @@ TEST(upstream, does_not_wait_within_a_call_of_its_own) {
     upstream::call mine(source);
     mine.begin();
     EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
+}
+
+// As of a fibre that the resource moved to another thread, and whose stack is then used for something else.
+TEST(upstream, forgets_a_call_that_ends_on_another_thread) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    alignas(upstream::call) std::array<std::byte, sizeof(upstream::call)> stack;
+    std::thread([&] {
+        auto* const moved = ::new (static_cast<void*>(stack.data())) upstream::call(source);
+        moved->begin();
+        std::thread([&] {
+            std::destroy_at(moved);
+            EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
+        }).join();
+        stack.fill(std::byte{0x5a});
+        give(source, take(source, 1000, k_granule_bytes), 1000, k_granule_bytes);
+    }).join();
+    EXPECT_EQ(std::ranges::count(stack, std::byte{0x5a}), std::ssize(stack));
 }
 
 TEST(upstream, may_give_soon_what_the_bound_allows_or_what_is_in_transit) {

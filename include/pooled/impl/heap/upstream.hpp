@@ -27,38 +27,49 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-class upstream;
-
-// Memory in transit from or to upstream: it counts under the bound, but no thread can find it. begin() precedes the transit,
-// the destructor ends it. Its bytes are added and subtracted together with the heap's own records, so that a forked child,
-// where the calls of other threads never end, knows how much is lost with them.
-class upstream_call {
-public:
-    explicit upstream_call(upstream& with) noexcept : m_with(with) {}
-    inline ~upstream_call();
-    upstream_call(upstream_call const&) = delete;
-    upstream_call& operator=(upstream_call const&) = delete;
-
-    // `bytes` of memory that returns to upstream: under the lock under which it is taken out of the records.
-    inline void begin(std::size_t bytes = 0) noexcept;
-    // Called when everything received is recorded, or so many bytes of it, under the lock under which it was recorded.
-    inline void settle(std::size_t bytes = k_size_max) noexcept;
-
-private:
-    friend class upstream;
-    friend links_of<upstream_call>;
-    upstream& m_with;
-    list_links<upstream_call> links;
-    std::size_t m_bytes = 0;
-    bool m_has_begun = false;
-};
-
-// The calls to any upstream in which the thread is.
-POOLED_THREAD_STATE(intrusive_list<upstream_call>, t_upstream_calls, {});
+// Number of calls to any upstream in which the thread is.
+POOLED_THREAD_STATE(std::uint32_t, t_upstream_calls, = 0);
 
 class upstream {
 public:
-    using call = upstream_call;
+    // Memory in transit from or to upstream: it counts under the bound, but no thread can find it. begin() precedes the transit,
+    // the destructor ends it. Its bytes are added and subtracted together with the heap's own records, so that a forked child,
+    // where the calls of other threads never end, knows how much is lost with them.
+    class call {
+    public:
+        explicit call(upstream& with) noexcept : m_with(with) {}
+        ~call() {
+            if (m_has_begun) m_with.end(*this);
+        }
+        call(call const&) = delete;
+        call& operator=(call const&) = delete;
+
+        // `bytes` of memory that returns to upstream: under the lock under which it is taken out of the records.
+        void begin(std::size_t bytes = 0) noexcept {
+            scoped_lock const lock(m_with.m_mutex);
+            m_bytes += bytes;
+            if (m_has_begun) return;
+            m_has_begun = true;
+            m_with.m_calls_under_way.push_front(*this);
+            ++t_upstream_calls();
+            // acq_rel: what follows is not seen earlier.
+            m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
+        }
+        // Called when everything received is recorded, or so many bytes of it, under the lock under which it was recorded.
+        void settle(std::size_t bytes = k_size_max) noexcept {
+            scoped_lock const lock(m_with.m_mutex);
+            m_bytes -= bytes < m_bytes ? bytes : m_bytes;
+        }
+
+    private:
+        friend class upstream;
+        friend links_of<call>;
+        upstream& m_with;
+        void const* m_owner = &t_upstream_calls();
+        list_links<call> links;
+        std::size_t m_bytes = 0;
+        bool m_has_begun = false;
+    };
 
     // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
     upstream(std::pmr::memory_resource* resource, std::size_t max_bytes, bool huge_pages) noexcept
@@ -154,41 +165,56 @@ public:
             // acquire: pairs with the release in ~call.
             bool const is_any = m_under_way.load(std::memory_order_acquire) > 0;
             if (!is_any) return calls_ended() != before;
-            if (!t_upstream_calls().empty() || fork_gate::is_passed()) return false;
+            if (t_upstream_calls() != 0 || fork_gate::is_passed()) return false;
             platform::pause(attempt);
         }
         return true;
     }
 
-    // Called in a forked child, where other threads' calls do not end.
+    // Called before and after a fork. Other threads' calls in progress do not end in the child, which forgets them. They lie on
+    // stacks that the child may reuse, so they are read here.
+    void before_fork() noexcept {
+        if (m_calls_under_way.empty() && m_others.calls == 0) return;
+        m_others = {};
+        for (call& each : m_calls_under_way)
+            if (each.m_owner != &t_upstream_calls()) {
+                m_others.bytes += each.m_bytes;
+                ++m_others.calls;
+            } else {
+                m_calls_under_way.remove(each);
+                m_calls_under_way.push_front(each);
+                if (m_others.last_own == nullptr) m_others.last_own = &each;
+            }
+    }
+    // Called in the child.
     void forget_others() noexcept {
-        std::size_t own_bytes = 0;
-        std::int32_t own_calls = 0;
-        for (call const& each : t_upstream_calls())
-            if (&each.m_with == this) own_bytes += each.m_bytes, ++own_calls;
-        m_used.fetch_sub(m_in_transit - own_bytes, std::memory_order_relaxed);
-        m_in_transit = own_bytes;
-        m_under_way.store(own_calls, std::memory_order_relaxed);
+        if (m_others.calls == 0) return;
+        m_calls_under_way.cut_after(m_others.last_own);
+        m_used.fetch_sub(m_others.bytes, std::memory_order_relaxed);
+        m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);
     }
 
 private:
-    friend class upstream_call;
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
     // Requires the lock.
     void count(std::size_t bytes, call& under_way) noexcept {
         m_used.fetch_add(bytes, std::memory_order_relaxed);
-        move(under_way, bytes);
+        under_way.m_bytes += bytes;
     }
     void discount(std::size_t bytes, call& under_way) noexcept {
         scoped_lock const lock(m_mutex);
         m_used.fetch_sub(bytes, std::memory_order_relaxed);
-        move(under_way, 0 - bytes);
+        under_way.m_bytes -= bytes;
     }
-    // So many bytes more, modulo 2^64. Requires the lock.
-    void move(call& under_way, std::size_t bytes) noexcept {
-        under_way.m_bytes += bytes;
-        m_in_transit += bytes;
+    // Out of line, so that the state is that of the thread that runs it: a fibre may have moved to another one within the resource.
+    POOLED_NOINLINE void end(call& one) noexcept {
+        scoped_lock const lock(m_mutex);
+        m_calls_under_way.remove(one);
+        if (one.m_owner == &t_upstream_calls()) --t_upstream_calls();
+        // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
+        m_calls_ended.fetch_add(1, std::memory_order_release);
+        m_under_way.fetch_sub(1, std::memory_order_release);
     }
 
     [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, bool may_be_huge) {
@@ -220,29 +246,12 @@ private:
     bool m_huge_pages;
 
     mutex m_mutex;
-    std::size_t m_in_transit = 0;  // the sum of the calls' bytes
+    intrusive_list<call> m_calls_under_way;
+    struct {
+        call* last_own = nullptr;  // those after it in the list; null: all
+        std::size_t bytes = 0;
+        std::int32_t calls = 0;
+    } m_others;  // calls of other threads, during a fork
 };
-
-inline upstream_call::~upstream_call() {
-    if (!m_has_begun) return;
-    scoped_lock const lock(m_with.m_mutex);
-    m_with.move(*this, 0 - m_bytes);
-    t_upstream_calls().remove(*this);
-    // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
-    m_with.m_calls_ended.fetch_add(1, std::memory_order_release);
-    m_with.m_under_way.fetch_sub(1, std::memory_order_release);
-}
-inline void upstream_call::begin(std::size_t bytes) noexcept {
-    scoped_lock const lock(m_with.m_mutex);
-    m_with.move(*this, bytes);
-    if (std::exchange(m_has_begun, true)) return;
-    t_upstream_calls().push_front(*this);
-    // acq_rel: what follows is not seen earlier.
-    m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
-}
-inline void upstream_call::settle(std::size_t bytes) noexcept {
-    scoped_lock const lock(m_with.m_mutex);
-    m_with.move(*this, 0 - (bytes < m_bytes ? bytes : m_bytes));
-}
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

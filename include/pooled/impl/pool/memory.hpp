@@ -144,6 +144,8 @@ public:
     void fill(pool_stats& sum) noexcept;
     [[nodiscard]] bool is_valid() noexcept;
 
+    // Called before and after a fork.
+    void before_fork() noexcept { m_upstream.before_fork(); }
     void after_fork_in_child() noexcept {
         m_upstream.forget_others();
         m_searches = 0;

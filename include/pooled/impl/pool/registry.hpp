@@ -371,6 +371,7 @@ inline void registry::before_fork() noexcept {
     each_gate([](gate<>& one) { one.stop_for_fork(); });
     platform::heavy_barrier();
     each_gate([](gate<> const& one) { wait_until_idle(one); });
+    g_registry.for_each_core([](pool_core& core) { core.memory().before_fork(); });
 }
 
 // Owners resume the gates of their caches themselves.
