@@ -139,6 +139,31 @@ TYPED_TEST(bounded, pool_refuses_a_large_block_and_serves_a_shorter_one) {
     pool.deallocate(first, 300 * k_kib);
 }
 
+// What is returned to make room for the reservation empties slabs whose free blocks were counted before.
+TYPED_TEST(bounded, pool_has_what_it_reserved_though_the_threads_cache_had_the_last_blocks_of_its_slabs) {
+    TypeParam pool{{.max_bytes = k_mib, .upstream = &this->upstream}};
+    std::vector<void*> blocks(64);
+    for (void*& p : blocks)
+        p = pool.allocate(1000);
+    void* const large = pool.allocate(256 * k_kib);
+    auto const give_back = [&](bool is_eighth) {
+        for (std::size_t i = 0; i < blocks.size(); ++i)
+            if ((i % 8 == 0) == is_eighth) pool.deallocate(blocks[i], 1000);
+    };
+    give_back(false);
+    pool.trim();
+    give_back(true);
+    pool.deallocate(large, 256 * k_kib);
+    pool.reserve_bytes(900, 1000);
+    std::size_t const calls = this->upstream.allocations();
+    blocks.resize(900);
+    for (void*& p : blocks)
+        p = pool.allocate(1000);
+    EXPECT_EQ(this->upstream.allocations(), calls);
+    give_back(false);
+    give_back(true);
+}
+
 TEST(bounded_pool, finds_blocks_that_a_sleeping_thread_has_cached) {
     pooled::pool unused{{.max_bytes = k_mib}};
     all_of of_unused(unused, 48);

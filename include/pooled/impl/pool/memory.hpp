@@ -269,12 +269,6 @@ private:
     }
     [[nodiscard]] bool deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
     [[nodiscard]] bool reserve_exact(large_shape what, std::size_t count);
-    // If the bound does not allow it, once more after what is free was returned.
-    [[nodiscard]] bool reserve_spans(slab_heap::attempt& by, slab_heap::request const& what,
-                                     std::size_t count) {
-        auto const attempt = [&] { return m_slabs.reserve(by, what, count, m_touches_reserved); };
-        return attempt() || (release_free() != 0 && attempt());
-    }
     std::size_t release_free() noexcept;
     [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
 
@@ -367,6 +361,8 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     if (larger == k_exact) return reserve_exact(large, count);
     if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {smaller, larger});
+    slab_heap::request const what = m_slabs.request_for(larger);
+    std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
     auto const free_in = [&](class_index c) {
         scoped_lock const lock(m_caches[c]);
         return m_caches[c].reserve(mine, count);
@@ -377,16 +373,20 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
         m_caches.steal(larger);
     }
-    std::size_t const free_large = free_in(larger);
-    std::size_t const least =
-        count - (smaller != larger ? detail::smaller(free_large, free_in(smaller)) : free_large);
-    std::size_t wanted = least;
-    slab_heap::request const what = m_slabs.request_for(larger);
-    std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
-    if (least != 0 && smaller != larger) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-    // If all objects are of one class, a bound that is just large enough for them suffices.
-    if (!reserve_spans(mine, what, wanted) && (wanted == least || !reserve_spans(mine, what, least)))
-        return false;
+    auto const attempt = [&](bool is_of_one_class) {
+        std::size_t const free_large = free_in(larger);
+        std::size_t wanted =
+            count - (smaller != larger ? detail::smaller(free_large, free_in(smaller)) : free_large);
+        if (wanted != 0 && !is_of_one_class) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+        return m_slabs.reserve(mine, what, wanted, m_touches_reserved);
+    };
+    // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since.
+    bool const is_of_one_class = smaller == larger;
+    if (!attempt(is_of_one_class)) {
+        release_free();
+        // If all objects are of one class, a bound that is just large enough for them suffices.
+        if (!attempt(is_of_one_class) && (is_of_one_class || !attempt(true))) return false;
+    }
     if ((a == k_exact || b == k_exact) && !reserve_exact(large, count)) return false;
     mine.settle();
     return true;
@@ -395,7 +395,10 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
 inline bool pool_memory::reserve_exact(large_shape what, std::size_t count) {
     if (!may_reserve(what.bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {k_exact, k_exact});
-    if (!reserve_spans(mine, m_slabs.request_for(k_exact, what), count)) return false;
+    auto const attempt = [&] {
+        return m_slabs.reserve(mine, m_slabs.request_for(k_exact, what), count, m_touches_reserved);
+    };
+    if (!attempt() && (release_free(), !attempt())) return false;
     mine.settle();
     return true;
 }
