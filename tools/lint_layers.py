@@ -87,7 +87,7 @@ LINES = {
     "base": 664,
     "os": 2004,
     "heap": 2185,
-    "cache": 1579,
+    "cache": 1581,
     "pool": 2913,
     "teardown": 1282,
     "smart": 2761,

@@ -163,6 +163,19 @@ TEST_F(bounded_pool_memory, uses_its_caches_again_once_it_has_served_some_thousa
     EXPECT_NE(stats().cached, 0U);
 }
 
+// What a class served before does not count: each request would leave the mode, and each failure of another class enter it.
+TEST_F(bounded_pool_memory, serves_as_many_again_before_it_leaves_that_mode_once_more) {
+    void* of_other = take(0, k_1500);
+    auto const all = take_all(0, k_48);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_GE(leave_bound(k_1500, of_other), 1000U);
+        EXPECT_EQ(memory->allocate(k_48, nullptr), nullptr);
+        EXPECT_TRUE(memory->caches().is_at_bound());
+    }
+    give(0, k_1500, of_other);
+    give_all(0, k_48, all);
+}
+
 TEST_F(bounded_pool_memory, does_not_leave_that_mode_while_requests_fail) {
     auto all = take_all(0, k_48);
     std::uint32_t const epoch = memory->caches().bound_epoch();

@@ -247,6 +247,8 @@ public:
         if (is_shared) hold();
         steal_all([&] {
             if (is_shared) m_pool.bound_epoch.add(1);
+            for (class_index c = 0; c < k_lists; ++c)
+                (*this)[c].end_served();
             return true;
         });
     }
