@@ -93,13 +93,20 @@ struct std_atomics {
     template <class T>
     using plain = T;
 
-    static void full_barrier() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
+    static void full_barrier() noexcept {
+#if defined(__x86_64__) && defined(__clang__)
+        // As GCC makes it: 11 ns. Clang's fence is an mfence, 40 ns (Zen 5).
+        asm volatile("lock orl $0, (%%rsp)" ::: "memory", "cc");
+#else
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+    }
     static void light_barrier() noexcept {
         if (POOLED_HAS_MEMBARRIER == 1 ||
             (POOLED_HAS_MEMBARRIER == 2 && g_has_heavy_barrier.load(std::memory_order_relaxed) == 1))
             std::atomic_signal_fence(std::memory_order_seq_cst);
         else
-            std::atomic_thread_fence(std::memory_order_seq_cst);
+            full_barrier();
     }
 };
 
