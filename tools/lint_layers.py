@@ -91,7 +91,7 @@ LINES = {
     "pool": 2913,
     "teardown": 1282,
     "smart": 2761,
-    "object": 2081,
+    "object": 2084,
     "compat": 2035,
 }
 # Compiled on their systems alone.

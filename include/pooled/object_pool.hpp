@@ -311,13 +311,14 @@ private:
         return static_cast<slot*>(result.object);
     }
 
-    void build_objects(recycle_stack& built, std::size_t count) override {
+    void build_objects(recycle_stack& built, std::size_t count, bool all) override {
         while (built.size() != count) {
             void* memory = nullptr;
             {
                 [[maybe_unused]] tracking::for_itself const until_acquired{};
-                memory =
-                    detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+                in_pool<Sharing> const place(core());
+                memory = all ? detail::allocate_bytes_or_throw(place, layout::k_bytes, layout::k_align)
+                             : detail::try_allocate_bytes(place, layout::k_bytes, layout::k_align);
             }
             if (memory == nullptr) return;
             slot& s = *::new (memory) slot(this);
@@ -511,8 +512,8 @@ public:
     basic_object_pool& operator=(basic_object_pool const&) = delete;
 
     // An idle object, or a new one. Throws exhausted when as many as the bound allows are in use; idle objects in other
-    // threads' caches are found first. Throws std::bad_alloc, and what `create` and `on_acquire` throw. `args` are
-    // on_acquire's. O(1), or O(threads) when idle objects are taken from other threads' caches.
+    // threads' caches are found first. Throws std::bad_alloc, what else upstream throws, and what `create` and
+    // `on_acquire` throw. `args` are on_acquire's. O(1), or O(threads) when idle objects are taken from other threads' caches.
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> acquire(Args&&... args) {
@@ -609,8 +610,8 @@ public:
 #endif
 
     // Builds objects until `count` exist, in use or idle; so many can then be in use without another being built. Throws
-    // std::length_error if max_objects or the address space does not allow that, std::bad_alloc, and what building an object
-    // throws; the pool is then as before.
+    // std::length_error if max_objects or the address space does not allow that, std::bad_alloc, and what upstream and building an
+    // object throw; the pool is then as before.
     void reserve(std::size_t count) { m_recycler->reserve(count); }
 
     // Destroys all idle objects, including those in other threads' caches, and returns their memory to upstream. Returns how

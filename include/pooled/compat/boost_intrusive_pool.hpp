@@ -299,7 +299,7 @@ private:
         return result.object;
     }
 
-    void build_objects(pooled::detail::recycle_stack& built, std::size_t count) override {
+    void build_objects(pooled::detail::recycle_stack& built, std::size_t count, bool) override {
         while (built.size() != count) {
             Item* const memory = memory_of_items().allocate(1);
             try {

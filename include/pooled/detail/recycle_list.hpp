@@ -170,13 +170,14 @@ public:
                                        std::size_t initial, Arguments&&... arguments) {
         pool_core& core = g_registry.make(options, Sharing);
         void* memory = nullptr;
-        {
+        POOLED_TRY {
             [[maybe_unused]] tracking::for_itself const block{};
-            memory = detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(Derived), alignof(Derived));
+            memory =
+                detail::allocate_bytes_or_throw(in_pool<Sharing>(core), sizeof(Derived), alignof(Derived));
         }
-        if (memory == nullptr) {
+        POOLED_CATCH(...) {
             core.close();
-            POOLED_THROW(std::bad_alloc());
+            POOLED_RETHROW;
         }
         auto& made = *::new (memory) Derived(core, limits, std::forward<Arguments>(arguments)...);
         core.exchange_extension(nullptr, std::addressof(made));
@@ -241,7 +242,7 @@ public:
     // An object in use was built anew in its place.
     POOLED_API void renew(void* p) noexcept;
 
-    // Builds objects until there are `count`: all, or none. Throws std::bad_alloc, and what building one throws.
+    // Builds objects until there are `count`: all, or none. Throws std::bad_alloc, and what upstream and building one throw.
     POOLED_API void reserve(std::size_t count);
     // Destroys all idle objects, wherever they are, and returns their number. Of the objects in use:
     enum class in_use {
@@ -265,8 +266,9 @@ public:
 
 protected:
     ~recycle_list() = default;
-    // Until there are `count`, or memory has run out. Throws what building an object throws.
-    virtual void build_objects(recycle_stack& built, std::size_t count) = 0;
+    // Until there are `count`, or memory has run out. Throws what building an object throws; what upstream throws, std::bad_alloc only if
+    // `all` are needed.
+    virtual void build_objects(recycle_stack& built, std::size_t count, bool all) = 0;
     virtual void destroy_one(void* p) noexcept = 0;
     // Calls destroy() on the list, to which no other thread can refer.
     virtual void end() noexcept = 0;

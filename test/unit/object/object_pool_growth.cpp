@@ -246,7 +246,31 @@ TYPED_TEST(upstream, that_fails_at_once_fails_the_constructor_and_leaves_nothing
     test::counting_upstream books;
     test::failing_upstream failing(books);
     failing.fail_always(true);
-    EXPECT_THROW(typename TestFixture::pool_type({.upstream = &failing}), std::bad_alloc);
+    EXPECT_THROW(typename TestFixture::pool_type({.upstream = &failing}), test::injected_failure);
+}
+
+TYPED_TEST(upstream, that_fails_the_constructor_by_any_exception_leaves_no_pool_behind) {
+    test::counting_upstream books;
+    test::hooked_upstream failing(books, [](std::size_t) { throw 42; });
+    auto const free_id = [] {
+        pooled::pool const one;
+        return pooled::detail::pool_access::core(one).id();
+    };
+    auto const before = free_id();
+    EXPECT_THROW(typename TestFixture::pool_type({.upstream = &failing}), int);
+    EXPECT_EQ(free_id(), before);
+}
+
+TYPED_TEST(upstream, whose_refusal_of_a_reservation_is_passed_on) {
+    struct large {
+        std::array<std::byte, 300'000> bytes;
+    };
+    test::counting_upstream books;
+    test::failing_upstream failing(books);
+    typename TypeParam::template pool<large> pool({.upstream = &failing});
+    failing.fail_always(true);
+    EXPECT_THROW(pool.reserve(3), test::injected_failure);
+    EXPECT_EQ(pool.capacity(), 0U);
 }
 
 TYPED_TEST(upstream, pool_serves_several_object_pools_under_its_bound) {

@@ -73,7 +73,7 @@ private:
     owner(pooled::detail::pool_core& c, pooled::detail::recycle_limits const& limits) noexcept
         : recycle_list(c, limits) {}
     ~owner() = default;
-    void build_objects(pooled::detail::recycle_stack& built, std::size_t count) override {
+    void build_objects(pooled::detail::recycle_stack& built, std::size_t count, bool) override {
         during();
         if (is_failing) throw std::runtime_error("a constructor");
         while (built.size() != count)

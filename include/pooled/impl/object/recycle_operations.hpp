@@ -337,12 +337,12 @@ POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool a
         std::size_t const most = m_limits.grows_early ? count : detail::larger(count, growth());
         bool const has_memory =
             !all || most <= 1 || m_core.may_give(saturating_multiply(most, m_limits.object_bytes));
-        if (has_memory) build_objects(built, count);
+        if (has_memory) build_objects(built, count, all);
     }
     POOLED_CATCH(std::bad_alloc const&) {
         if (own == nullptr) {
+            m_is_short = true;  // before the step ends, and another one may succeed
             undo();
-            m_is_short = true;
             POOLED_RETHROW;
         }
     }
