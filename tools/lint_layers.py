@@ -86,9 +86,9 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 LINES = {
     "base": 671,
     "os": 2004,
-    "heap": 2185,
+    "heap": 2195,
     "cache": 1581,
-    "pool": 2913,
+    "pool": 2914,
     "teardown": 1282,
     "smart": 2761,
     "object": 2084,

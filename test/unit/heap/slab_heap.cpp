@@ -305,6 +305,20 @@ TEST(slab_heap_of_system_memory, purges_the_ends_of_the_longest_spans_first) {
 
 // Reservations.
 
+TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_to_reserve) {
+    slab_heap heap(shape_of(k_slab_bytes), from);
+    alignas(slab_heap::attempt) std::array<std::byte, sizeof(slab_heap::attempt)> lost;
+    std::thread([&] {
+        auto* const by =
+            ::new (static_cast<void*>(lost.data())) slab_heap::attempt(heap, for_classes(k_48, k_48));
+        EXPECT_TRUE(heap.reserve(*by, heap.request_for(k_48), 1, false));
+    }).join();
+    EXPECT_TRUE(heap.has_reservations());
+    heap.forget_others();
+    EXPECT_FALSE(heap.has_reservations());
+    EXPECT_TRUE(heap.is_valid());
+}
+
 TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
     slab_heap heap(shape_of(k_slab_bytes), from);
     ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 1, false));

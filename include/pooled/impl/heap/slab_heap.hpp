@@ -53,7 +53,8 @@ struct reservation {
     std::array<class_index, 2> classes{k_no_class, k_no_class};
     slab_list free;
     list_links<reservation> links;
-    bool is_settled = false;  // no reserve() is in progress for it
+    bool is_settled = false;               // no reserve() is in progress for it
+    void const* by = &t_upstream_calls();  // the thread of the reserve()
 
     [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
 };
@@ -225,6 +226,15 @@ public:
             unreserve(r);
             if (r.is_settled) remove(r);
         }
+    }
+    // Called in a forked child, where the attempts of other threads do not end.
+    void forget_others() noexcept {
+        scoped_lock const lock(m_mutex);
+        for (reservation& r : m_reservations)
+            if (!r.is_settled && r.by != &t_upstream_calls()) {
+                unreserve(r);
+                remove(r);
+            }
     }
     [[nodiscard]] bool has_reservations() noexcept {
         scoped_lock const lock(m_mutex);

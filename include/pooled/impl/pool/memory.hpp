@@ -148,6 +148,7 @@ public:
     void before_fork() noexcept { m_upstream.before_fork(); }
     void after_fork_in_child() noexcept {
         m_upstream.forget_others();
+        m_slabs.forget_others();
         m_searches = 0;
     }
 
