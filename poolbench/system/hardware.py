@@ -47,10 +47,16 @@ def _chosen(text: str) -> str:
     return found.group(1) if found else text or UNKNOWN
 
 
+def _processor() -> str:
+    """For instance "AMD EPYC, family 26 model 2": in virtual machines, processors of several kinds have one name."""
+    name, family, model = (_field("/proc/cpuinfo", key) for key in ("model name", "cpu family", "model"))
+    return name if UNKNOWN in (family, model) else f"{name}, family {family} model {model}"
+
+
 def describe() -> dict:
     kib = re.match(r"(\d+) kB", _field("/proc/meminfo", "MemTotal"))
     return {
-        "cpu": _field("/proc/cpuinfo", "model name"),
+        "cpu": _processor(),
         "cores": len(os.sched_getaffinity(0)),
         "caches": _caches() or [UNKNOWN],
         "memory_mib": int(kib.group(1)) // 1024 if kib else None,
@@ -67,7 +73,7 @@ def describe() -> dict:
 
 
 def in_short(machine: dict) -> str:
-    """One line that goes into every record, e.g. "AMD EPYC, 2 cores, 24105 MiB, Linux 6.18 (virtual machine)"."""
+    """One line that goes into every record, e.g. "AMD EPYC, family 26 model 2, 2 cores, 24105 MiB, Linux 6.18"."""
     parts = [str(machine["cpu"]), f"{machine['cores']} cores", f"{machine['memory_mib']} MiB", str(machine["kernel"])]
     return ", ".join(parts) + (" (virtual machine)" if machine["virtual_machine"] else "")
 
