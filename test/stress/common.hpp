@@ -151,9 +151,14 @@ public:
     template <class Function>
     explicit repeatedly(Function body)
         : m_thread([this, body] {
+              m_runs.store(true, std::memory_order_relaxed);
               while (!m_stop.load(std::memory_order_relaxed))
                   body();
-          }) {}
+          }) {
+        // A fork while a process's first thread begins leaves libc++'s guard held in the child, whose own threads wait for it for ever.
+        while (!m_runs.load(std::memory_order_relaxed))
+            std::this_thread::yield();
+    }
     ~repeatedly() {
         m_stop = true;
         m_thread.join();
@@ -162,6 +167,7 @@ public:
     repeatedly& operator=(repeatedly const&) = delete;
 
 private:
+    std::atomic<bool> m_runs{false};
     std::atomic<bool> m_stop{false};
     std::thread m_thread;
 };
