@@ -22,7 +22,6 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <latch>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -164,7 +163,7 @@ TEST_F(lifetimes_stress, a_pool_ends_while_threads_that_used_it_end) {
         std::optional<pooled::pool> pool;
         pool.emplace(pooled::pool_options{.chunk_bytes = 64U << 10, .upstream = &upstream});
         exchange<std::shared_ptr<watched>, 8> left;
-        std::latch filled(3);
+        test::starting_line filled(3);
         std::vector<std::thread> threads;
         for (std::size_t t = 0; t < 2; ++t)
             threads.emplace_back([&, t] {
