@@ -27,7 +27,7 @@
 //                                     process finds out (Windows)
 //   POOLED_UNTESTED_PLATFORM  0 | 1   compile for a system other than Linux and Windows, which is untested
 //   POOLED_SHARED             0 | 1   the program links to libpooled.so, which contains the slow paths and the state, so sources
-//   POOLED_STATIC             0 | 1   do not compile them; or to libpooled.a. CMake's pooled::shared and pooled::static define
+//   POOLED_STATIC             0 | 1   do not compile them; or to libpooled-static.a. CMake's pooled::shared and pooled::static define
 //                                     the macros: docs/compiled-library.md
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 

@@ -423,8 +423,8 @@ inline std::size_t pool_memory::trim() noexcept {
 }
 
 POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
+    if (m_slabs.has_reservations()) return;  // no system call, either
     m_slabs.collapse();
-    if (m_slabs.has_reservations()) return;
     std::size_t const free_before = m_slabs.free_bytes();
     {
         scoped_lock const lock(m_caches);
