@@ -494,6 +494,7 @@ TEST(upstream, forgets_a_call_that_ends_on_another_thread) {
         std::thread([&] {
             std::destroy_at(moved);
             EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
+            EXPECT_EQ(t_upstream_calls(), 0U) << "the call was not of this thread";
         }).join();
         stack.fill(std::byte{0x5a});
         give(source, take(source, 1000, k_granule_bytes), 1000, k_granule_bytes);
