@@ -264,20 +264,20 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
 // False when the owner cannot enter the gate, or the cache is full, or for null if there is a hot block.
 [[nodiscard, maybe_unused]] POOLED_ALWAYS_INLINE bool is_put(thread_cache& cache, std::size_t at,
                                                              void* p) noexcept {
-    if (cache.gate.enter_if_null(cache.class_at(at).hot())) [[likely]] {
-        thread_cache& same = apart(cache);
+    std::uintptr_t const stop = cache.gate.begin();
+    void* const hot = cache.class_at(at).hot();
+    thread_cache& same = apart(cache);
+    if ((stop | address_of(hot)) == 0) [[likely]] {  // one branch for both
         same.class_at(at).set_hot(p);
         same.gate.leave();
         return true;
     }
-    thread_cache& same = apart(cache);
-    if (p == nullptr || !same.gate.enter()) [[unlikely]] {
-        same.gate.leave();
-        return false;
+    bool is_pushed = false;
+    if (stop == 0 && p != nullptr) [[likely]] {
+        class_cache& one = same.class_at(at);
+        one.prefetch_next(p, hot, static_cast<class_index>(at / sizeof(class_cache)));
+        is_pushed = one.push_cold(p, hot);
     }
-    class_cache& one = same.class_at(at);
-    one.prefetch_next(p, static_cast<class_index>(at / sizeof(class_cache)));
-    bool const is_pushed = one.push_hot(p) || one.push_cold(p);
     same.gate.leave();
     return is_pushed;
 }

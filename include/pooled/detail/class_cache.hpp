@@ -59,14 +59,14 @@ public:
         return array[size - 1];
     }
 
-    // Requires a hot block, which moves to the array. False when the array is full; the block is then still the caller's.
-    [[nodiscard]] bool push_cold(void* block) noexcept {
+    // `hot`: the hot block, which moves to the array. False when the array is full; the block is then still the caller's.
+    [[nodiscard]] bool push_cold(void* block, void* hot) noexcept {
         std::uint32_t const size = m_size;
         if (size == m_capacity) [[unlikely]]
             return false;
         if (size < m_least) [[unlikely]]
             m_least = size;
-        m_array[size] = m_hot;
+        m_array[size] = hot;
         m_size = size + 1;
         m_hot = block;
         return true;
@@ -75,8 +75,9 @@ public:
     // Before push_cold(). Objects are often dropped in the order of their addresses: the block of the 16th drop from now is
     // prefetched for writing. Those that are dropped in another order cause no prefetch, which would take lines from other threads.
     // `c`: whose cache this is.
-    void prefetch_next(void const* block, [[maybe_unused]] class_index c) const noexcept {
-        std::uintptr_t const stride = address_of(block) - address_of(m_hot);
+    POOLED_ALWAYS_INLINE static void prefetch_next(void const* block, void const* hot,
+                                                   [[maybe_unused]] class_index c) noexcept {
+        std::uintptr_t const stride = address_of(block) - address_of(hot);
         std::uintptr_t ahead = 16 * stride;
         if constexpr (k_hardened) {
             std::size_t const block_bytes = k_geometry[c].block_bytes;
@@ -114,7 +115,7 @@ public:
         void* const hot = pop_hot();
         return hot != nullptr ? hot : pop_cold();
     }
-    [[nodiscard]] bool push(void* block) noexcept { return push_hot(block) || push_cold(block); }
+    [[nodiscard]] bool push(void* block) noexcept { return push_hot(block) || push_cold(block, m_hot); }
 
     [[nodiscard]] bool is_hot(void const* block) const noexcept { return m_hot == block; }
     [[nodiscard]] std::uint32_t held() const noexcept { return m_size + (m_hot != nullptr ? 1U : 0U); }

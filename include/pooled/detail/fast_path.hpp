@@ -93,8 +93,8 @@ POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at
         cache.pool_id;  // after leaving the gate and giving up the block, the cache may no longer exist
     auto const c = static_cast<class_index>(at / sizeof(class_cache));
     class_cache& one = cache.class_at(at);
-    one.prefetch_next(block, c);
-    bool const is_pushed = one.push_cold(block);
+    one.prefetch_next(block, one.hot(), c);
+    bool const is_pushed = one.push_cold(block, one.hot());
     cache.gate.leave();
     if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
 }

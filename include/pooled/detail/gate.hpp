@@ -32,24 +32,18 @@ class gate {
 public:
     // Owner only. False: stopped or closed; take the slow path, under a lock.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool enter() noexcept {
-        m_busy.store(1, std::memory_order_relaxed);
-        Atomics::light_barrier();
-        // acquire: pairs with the release in resume(); what a stealing thread did to the cache is seen.
-        if (m_stop.load(std::memory_order_acquire) == k_open) [[likely]]
+        if (begin() == 0) [[likely]]
             return true;
         leave();
         return false;
     }
-
-    // As enter(), with one branch for two conditions. False also if `word` is not null; the owner then calls enter() or leave().
-    template <class Word>
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter_if_null(Word const& word) noexcept {
+    // enter() without its branch. Not 0: stopped or closed, and the owner must leave().
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::uint32_t begin() noexcept {
+        static_assert(k_open == 0);
         m_busy.store(1, std::memory_order_relaxed);
         Atomics::light_barrier();
-        // acquire: as in enter().
-        std::uintptr_t const stop = m_stop.load(std::memory_order_acquire);
-        void const* const other = word;
-        return (stop | reinterpret_cast<std::uintptr_t>(other)) == k_open;
+        // acquire: pairs with the release in resume(); what a stealing thread did to the cache is seen.
+        return m_stop.load(std::memory_order_acquire);
     }
 
     // Owner only. release: pairs with the acquire in is_idle().

@@ -86,7 +86,7 @@ TEST_F(class_cache_test, has_one_hot_block_in_front_of_the_array) {
     ASSERT_TRUE(cache.reserve(4));
     EXPECT_TRUE(cache.push_hot(block(0)));
     EXPECT_FALSE(cache.push_hot(block(1)));
-    EXPECT_TRUE(cache.push_cold(block(1)));
+    EXPECT_TRUE(cache.push_cold(block(1), cache.hot()));
     EXPECT_EQ(cache.pop_hot(), block(1));
     EXPECT_EQ(cache.pop_hot(), nullptr);
     EXPECT_EQ(cache.pop_cold(), block(0));

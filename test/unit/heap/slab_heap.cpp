@@ -241,7 +241,7 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_spans_back_once) {
     EXPECT_EQ(heap.purge(), k_slab_bytes);
     slab& again = *heap.take(k_48);
     void* block = nullptr;
-    EXPECT_EQ(again.take(1, [&](std::byte* p) { block = p; }), 1U);
+    EXPECT_EQ(again.take(1, &block + 1), 1U);
     EXPECT_EQ(again.put(&block, &block + 1, k_geometry[k_48]), &block + 1);
     heap.put(again);
     EXPECT_EQ(heap.purge(), platform::k_page_bytes) << "one page was used since";
@@ -255,11 +255,11 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_a_slab_in_use_back_once) {
     ASSERT_TRUE(heap.grow(k_1k));
     slab& s = *heap.take(k_1k);
     constexpr std::size_t k_page = platform::k_page_bytes;
-    std::vector<void*> blocks;
-    static_cast<void>(s.take(6, [&](std::byte* p) { blocks.push_back(p); }));
+    std::vector<void*> blocks(9);
+    static_cast<void>(s.take(6, blocks.data() + 6));
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), k_slab_bytes - 2 * k_page);
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), 0U);
-    static_cast<void>(s.take(3, [&](std::byte* p) { blocks.push_back(p); }));  // into the third page
+    static_cast<void>(s.take(3, blocks.data() + 9));  // into the third page
     void* const* const end = blocks.data() + blocks.size();
     ASSERT_EQ(s.put(blocks.data(), end, k_geometry[k_1k]), end);
     EXPECT_EQ(heap.purge(s, 0, k_slab_bytes), 3 * k_page)
@@ -280,7 +280,7 @@ TEST(slab_heap_of_system_memory, remembers_which_pages_it_gave_back_when_a_span_
     EXPECT_EQ(heap.purge(), 0U) << "no block was used";
     slab& exact = *heap.take(k_exact, {2 * k_slab_bytes, 16});
     void* block = nullptr;
-    EXPECT_EQ(exact.take(1, [&](std::byte* p) { block = p; }), 1U);
+    EXPECT_EQ(exact.take(1, &block + 1), 1U);
     EXPECT_EQ(exact.put(&block, &block + 1, k_geometry[k_exact]), &block + 1);
     heap.put(exact);
     EXPECT_EQ(heap.purge(), 2 * k_slab_bytes) << "the caller may have written to all of it";

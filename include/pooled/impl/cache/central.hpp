@@ -172,7 +172,7 @@ public:
         if (recent < wanted) {
             void** top = array + (wanted - recent);
             if (recent != 0) detail::copy_n(array, recent, top);
-            take(wanted - recent, [&](std::byte* block) { *--top = block; });
+            take(wanted - recent, top);
             if constexpr (k_hardened) free_mark::shuffle({array, wanted - recent});
             // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
             if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
@@ -393,13 +393,14 @@ private:
         cache.begin_interval();
     }
 
-    // Requires that this number of blocks is free. Calls visit(address) for each, ascending within a slab.
-    template <class Visit>
-    POOLED_ALWAYS_INLINE void take(std::uint32_t count, Visit&& visit) noexcept {
+    // Requires that this number of blocks is free. Writes their addresses from `top` downwards, ascending within a slab.
+    POOLED_ALWAYS_INLINE void take(std::uint32_t count, void** top) noexcept {
         m_free.subtract(count);
         while (count != 0) {
             slab& s = *m_slabs.first();
-            count -= s.take(count, visit);
+            std::uint32_t const taken = s.take(count, top);
+            count -= taken;
+            top -= taken;
             if (s.free == 0) follow(s);
         }
     }
@@ -418,7 +419,7 @@ private:
     [[nodiscard]] void* take_any() noexcept {
         void* one = nullptr;
         if (m_recent.pop(&one, 1) == 1) return one;
-        take(1, [&](std::byte* block) { one = block; });
+        take(1, &one + 1);
         return one;
     }
 

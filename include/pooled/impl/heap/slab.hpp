@@ -126,17 +126,15 @@ struct alignas(k_cache_line) slab {
         total = free = 0;
     }
 
-    // Takes up to `count` free blocks, the lowest addresses first, and passes each address to `visit`. Returns how many.
-    template <class Visit>
-    std::uint32_t take(std::uint32_t count, Visit&& visit) noexcept {
+    // Takes up to `count` free blocks, the lowest addresses first, and writes these from `top` downwards. Returns how many.
+    std::uint32_t take(std::uint32_t count, void** top) noexcept {
+        std::uint32_t const taken = take_lowest(count, top);
         if ((purged & k_any_purged) == 0) [[likely]]
-            return take_lowest(count, visit);
-        std::size_t const size = block_bytes();
-        std::uint32_t const taken = take_lowest(count, [&](std::byte* block) {
-            auto const offset = static_cast<std::size_t>(block - memory());
-            on_touch(offset, offset + size);
-            visit(block);
-        });
+            return taken;
+        for (void* const block : span<void*>(top - taken, taken)) {
+            std::size_t const offset = address_of(block) - address_of(memory());
+            on_touch(offset, offset + block_bytes());
+        }
         note_purged();
         return taken;
     }
@@ -192,8 +190,7 @@ struct alignas(k_cache_line) slab {
         return (this[page / k_pages].purged >> page % k_pages & 1) != 0;
     }
 
-    template <class Visit>
-    std::uint32_t take_lowest(std::uint32_t count, Visit&& visit) noexcept {
+    std::uint32_t take_lowest(std::uint32_t count, void** top) noexcept {
         std::size_t const size = k_geometry[size_class].block_bytes;
         std::uint32_t left = count < free ? count : free;
         std::uint32_t const taken = left;
@@ -206,7 +203,7 @@ struct alignas(k_cache_line) slab {
                 left >= k_word_bits) {  // as below, for a whole word
                 std::byte* block = blocks + w * k_word_bits * size;
                 for (std::size_t i = 0; i < k_word_bits; ++i, block += size)
-                    visit(block);
+                    *--top = block;
                 left -= static_cast<std::uint32_t>(k_word_bits);
                 set = 0;
             }
@@ -218,7 +215,7 @@ struct alignas(k_cache_line) slab {
                         free_mark::put_on(blocks + offset);
                         unmarked = offset + size;
                     }
-                visit(blocks + offset);
+                *--top = blocks + offset;
             }
             word(w) = set;
             if (set == 0) ++w;
