@@ -237,6 +237,8 @@ TEST_F(thread_exit_stress, objects_dropped_after_the_cache_is_gone_return_to_poo
 }
 
 TEST_F(thread_exit_stress, a_thread_that_first_uses_a_pool_in_its_last_destructors_leaves_nothing) {
+    // GCC's first thread_local of a process makes a key, for which MinGW's winpthreads waits for ever in a key's destructor.
+    static_cast<void>(next_mark());
     ASSERT_EQ(pthread_key_create(&g_key,
                                  [](void* argument) {
                                      auto& from = *static_cast<pooled::pool*>(argument);
