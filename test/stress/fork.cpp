@@ -10,6 +10,7 @@
 #include "stress/common.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
@@ -75,8 +76,10 @@ TEST_F(fork_stress, a_child_works_on_while_the_parents_threads_were_in_the_middl
     {
         std::atomic<bool> stop{false};
         std::vector<std::thread> threads;
+        test::starting_line all_run(4);  // before the first fork, as in repeatedly
         for (std::size_t t = 0; t < 3; ++t)
             threads.emplace_back([&, t] {
+                all_run.arrive_and_wait();
                 dice r(t);
                 std::vector<block> mine(300);
                 std::vector<block> of_default(300);
@@ -97,6 +100,7 @@ TEST_F(fork_stress, a_child_works_on_while_the_parents_threads_were_in_the_middl
                 for (block const& b : of_default)
                     deallocate(pooled::default_pool(), b);
             });
+        all_run.arrive_and_wait();
         std::size_t const forks = scaled(400, 60);
         for (std::size_t i = 0; i < forks; ++i) {
             int const status = test::in_child([&] {
