@@ -22,7 +22,7 @@ SOURCE = ROOT / "docs/reference.toml"
 EXAMPLES = ROOT / "examples/docs/reference.cpp"
 WORK = ROOT / "build/doxygen"
 # Where members of public classes are declared besides the headers of the reference.
-SHARED = ["fwd.hpp", "detail/maker.hpp"]
+SHARED = ["fwd.hpp"]
 FACTS = {"complexity": "Complexity", "exceptions": "Exceptions", "threads": "Thread safety"}
 SETTINGS = """\
 INPUT = {work}/source
