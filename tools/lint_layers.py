@@ -69,7 +69,7 @@ LAYERS = {
         *within("", "unique_ptr"),
         *within("impl/instrument/", "drop"),
         *within("detail/", "control_block counted_object"),
-        *within("detail/", "make maker"),
+        *within("detail/", "make"),
         *within("detail/", "standard_control_block tailed"),
     ],
     "object": [
@@ -90,9 +90,9 @@ LINES = {
     "cache": 1581,
     "pool": 2914,
     "teardown": 1282,
-    "smart": 2761,
+    "smart": 2726,
     "object": 2084,
-    "compat": 2035,
+    "compat": 2011,
 }
 # Compiled on their systems alone.
 OF_OTHER_SYSTEMS = {f"impl/{name}.hpp" for name in ("os/platform_apple", "os/platform_windows", "plugins/copies_none")}

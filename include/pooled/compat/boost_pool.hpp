@@ -13,15 +13,20 @@
 //   singleton_pool, pool_allocator, fast_pool_allocator                                          any thread
 //
 // Nothing here is [[nodiscard]]: programs written for Boost must compile as they are. docs/migration.md lists the differences.
+// `malloc` and `free` stand in parentheses where they are declared and called: a program may define macros of these names.
 // The interface is that of Boost.Pool, by Stephen Cleary and its later maintainers.
 
-#include "pooled/compat/boost_pool/pool.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/os/raw_mutex.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <mutex>
@@ -30,6 +35,396 @@
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
+
+struct default_user_allocator_new_delete {
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+
+    static char*(malloc)(size_type bytes) { return new (std::nothrow) char[bytes]; }
+    static void(free)(char* block) { delete[] block; }  // NOLINT: as malloc gave it
+};
+
+struct default_user_allocator_malloc_free {
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+
+    static char*(malloc)(size_type bytes) { return static_cast<char*>((std::malloc)(bytes)); }
+    static void(free)(char* block) { (std::free)(block); }
+};
+
+namespace details {
+
+// A chunk's size is a multiple of its type's alignment, and only the size is known here: this is the largest alignment of any
+// type of that size, up to a cache line, and at least that of a pointer, which Boost guarantees.
+[[nodiscard]] constexpr std::size_t chunk_align(std::size_t chunk_bytes) noexcept {
+    return std::clamp<std::size_t>(chunk_bytes & (~chunk_bytes + 1), alignof(void*), detail::k_cache_line);
+}
+template <class T>
+[[nodiscard]] constexpr std::size_t chunk_align_of() noexcept {
+    return (std::max)(chunk_align(sizeof(T)), alignof(T));
+}
+
+}  // namespace details
+
+// Chunks of one size, cut from regions of a UserAllocator. For one thread.
+//
+//   m_recent │ p │ p │ p │ …        chunks that were freed one by one; the last, below m_top, is used next
+//   m_head ─▶ group ─▶ group ─▶ …   bitmaps of 64 chunks each; a set bit is a free chunk. All groups with a free chunk are listed
+//   UserAllocator ─▶ | group | group | … | slack | chunk | chunk | chunk | …        regions, in an array by address
+//
+// Boost links free chunks through themselves; here their addresses lie in an array from std::malloc, 8 bytes each, until a row is
+// wanted that the bitmaps do not have. Then their bits are set. A row is a run of set bits, where Boost's is a run of a list that
+// must be ordered. Nothing reads or writes a free chunk, so a write after free cannot corrupt the pool, and a shuffled free waits
+// for no memory.
+//
+// Invariant: a chunk is in use, recent, or marked. free() never fails: a chunk for which m_recent cannot grow is marked.
+// O(1), but: marking a recent chunk and is_from() O(log regions); rows O(listed groups + length / 64); release_memory()
+// O(chunks / 64). What the UserAllocator throws propagates.
+template <class UserAllocator = default_user_allocator_new_delete>
+class pool {
+public:
+    using user_allocator = UserAllocator;
+    using size_type = typename UserAllocator::size_type;
+    using difference_type = typename UserAllocator::difference_type;
+
+    // `requested_size`: bytes of a chunk. `next_size`, `max_size`: how many chunks to ask the user's allocator for, at first
+    // and at most (0: no limit). `align`: of the chunks; if it is not given, the largest that a type of that size can need, up to 64.
+    explicit pool(size_type requested_size, size_type next_size = 32, size_type max_size = 0)
+        : pool(requested_size, next_size, max_size, details::chunk_align(requested_size)) {}
+    pool(size_type requested_size, size_type next_size, size_type max_size, std::size_t align)
+        : m_bytes(chunk_bytes(requested_size, align)), m_align(align), m_requested(requested_size) {
+        set_next_size(next_size);
+        set_max_size(max_size);
+    }
+    // Frees all memory.
+    ~pool() { purge_memory(); }
+    pool(pool const&) = delete;
+    pool& operator=(pool const&) = delete;
+
+    // A chunk, or contiguous chunks for `n` times the requested size; null when there is no memory, and for n = 0. Contiguous
+    // chunks may be freed together or one by one. The ordered_ forms are the same as the others here.
+    POOLED_ALWAYS_INLINE void*(malloc)() {
+        if (m_top != m_recent) {
+            void* const recent = *--m_top;
+            if (recent == nullptr)
+                __builtin_unreachable();  // so a free() in the same function does not compare
+            return recent;
+        }
+        std::uint64_t const free = m_head->free;
+        if (free == 0) [[unlikely]]
+            return allocate_from_next();
+        m_head->free = free & (free - 1);
+        return m_head_chunks + static_cast<std::size_t>(std::countr_zero(free)) * m_bytes;
+    }
+    void* ordered_malloc() { return (malloc)(); }
+    void* ordered_malloc(size_type n) {
+        if (n == 0 || n > most_chunks()) return nullptr;
+        std::size_t const row = row_chunks(n);
+        if (row == 1) return (malloc)();
+        void* p = take_row(row);
+        if (p == nullptr && settle()) p = take_row(row);
+        if (p == nullptr && grow(row)) p = take_row(row);
+        return p;
+    }
+
+    // Null is ignored.
+    POOLED_ALWAYS_INLINE void(free)(void* chunk) noexcept {
+        POOLED_EXPENSIVE_CHECK(
+            chunk == nullptr || is_in_use(chunk),
+            "pooled::compat: free() of an address that is not a chunk in use of this pool");
+        if (chunk == nullptr) return;
+        if (m_top == m_limit) [[unlikely]]
+            return free_beyond(chunk);
+        *m_top++ = chunk;
+    }
+    void ordered_free(void* chunk) noexcept { (free)(chunk); }
+    void(free)(void* chunks, size_type n) noexcept {
+        if (chunks == nullptr || n == 0) return;
+        std::size_t const row = row_chunks(n);
+        if (row == 1) return (free)(chunks);
+        mark_free(chunks, row);
+    }
+    void ordered_free(void* chunks, size_type n) noexcept { (free)(chunks, n); }
+
+    // Whether `p` points into memory that this pool has made chunks of.
+    bool is_from(void const* p) const noexcept {
+        region const* const r = first_above(p);
+        return r != m_regions && r[-1].has(p) && !std::less<void const*>()(p, r[-1].begin);
+    }
+
+    // Both return whether any memory was returned to the user's allocator. The first returns the regions that have no chunk in use,
+    // the second all of them, including chunks in use.
+    bool release_memory() noexcept {
+        settle();
+        return release(false);
+    }
+    bool purge_memory() noexcept {
+        m_top = m_recent;
+        return release(true);
+    }
+
+    size_type get_requested_size() const noexcept { return static_cast<size_type>(m_requested); }
+    // How many chunks to ask the user's allocator for, the next time and at most (0: no limit).
+    size_type get_next_size() const noexcept { return static_cast<size_type>(m_next_size); }
+    void set_next_size(size_type n) noexcept {
+        m_next_size = m_start_size = std::min<std::size_t>(n, most_chunks());
+    }
+    size_type get_max_size() const noexcept { return static_cast<size_type>(m_max_size); }
+    void set_max_size(size_type n) noexcept { m_max_size = std::min<std::size_t>(n, most_chunks()); }
+
+private:
+    template <class T, class From>
+    friend class object_pool;
+
+    static constexpr std::size_t k_bits = 64;
+    static constexpr std::size_t k_most_bytes = (std::numeric_limits<size_type>::max)();
+
+    struct group {
+        std::uint64_t free;
+        group* next;  // null: not in the list
+    };
+    struct region {
+        // What the user's allocator gave. The last group has a bit for no chunk, which is never set.
+        group* groups;
+        std::byte* begin;
+        std::byte* end;
+
+        [[nodiscard]] bool has(void const* p) const noexcept {
+            return std::less_equal<void const*>()(groups, p) && std::less<void const*>()(p, end);
+        }
+    };
+
+    [[nodiscard]] static constexpr std::size_t chunk_bytes(std::size_t requested,
+                                                           std::size_t align) noexcept {
+        std::size_t const least = (std::max)(requested, sizeof(void*));
+        return detail::round_down(detail::saturating_add(least, align - 1), align);
+    }
+    // As Boost computes it: that a region can have.
+    [[nodiscard]] std::size_t most_chunks() const noexcept {
+        return (k_most_bytes - 2 * sizeof(void*)) / m_bytes;
+    }
+    // Requires 0 < n <= most_chunks(). Chunks for n times the requested size, which may be less than theirs.
+    [[nodiscard]] std::size_t row_chunks(std::size_t n) const noexcept {
+        if (m_requested == m_bytes) return n;
+        return std::max<std::size_t>((n * m_requested + m_bytes - 1) / m_bytes, 1);
+    }
+    // Requires a chunk of the region, or its end.
+    [[nodiscard]] std::size_t index(region const& r, void const* p) const noexcept {
+        return static_cast<std::size_t>(static_cast<std::byte const*>(p) - r.begin) / m_bytes;
+    }
+    [[nodiscard]] static bool is_marked(region const& r, std::size_t i) noexcept {
+        return (r.groups[i / k_bits].free >> i % k_bits & 1) != 0;
+    }
+    [[nodiscard]] bool is_in_use(void* p) const noexcept {
+        if (!is_from(p)) return false;
+        region const& r = first_above(p)[-1];
+        std::size_t const i = index(r, p);
+        return r.begin + i * m_bytes == p && !is_marked(r, i) && std::find(m_recent, m_top, p) == m_top;
+    }
+
+    [[nodiscard]] region* first_above(void const* p) const noexcept {
+        return std::upper_bound(m_regions, m_regions + m_region_count, p,
+                                [](void const* q, region const& r) { return std::less<>()(q, r.groups); });
+    }
+    // Requires that `p` is a chunk or a group.
+    [[nodiscard]] POOLED_ALWAYS_INLINE region const& region_of(void const* p) noexcept {
+        if (!m_near->has(p)) m_near = first_above(p) - 1;
+        return *m_near;
+    }
+
+    // Makes `n` chunks from the i-th free, or not. Groups that were not listed follow the head, in order.
+    POOLED_ALWAYS_INLINE void mark(region const& r, std::size_t i, std::size_t n, bool is_free) noexcept {
+        group* before = m_head;
+        for (group* g = r.groups + i / k_bits; n != 0; ++g, i = 0) {
+            std::size_t const first = i % k_bits;
+            std::size_t const count = (std::min)(n, k_bits - first);
+            std::uint64_t const bits = ~std::uint64_t{0} >> (k_bits - count) << first;
+            n -= count;
+            g->free = is_free ? g->free | bits : g->free & ~bits;
+            if (is_free && g->next == nullptr) before = insert(g, before);
+        }
+    }
+    POOLED_ALWAYS_INLINE void mark_free(void* chunks, std::size_t n) noexcept {
+        region const& r = region_of(chunks);
+        mark(r, index(r, chunks), n, true);
+    }
+    static group* insert(group* g, group* before) noexcept {
+        g->next = before->next;
+        return before->next = g;
+    }
+    // When m_recent is full.
+    POOLED_NOINLINE void free_beyond(void* chunk) noexcept {
+        auto const size = static_cast<std::size_t>(m_top - m_recent);
+        std::size_t const capacity = 2 * size + 64;
+        void* const grown = (std::realloc)(m_recent, capacity * sizeof(void*));
+        if (grown == nullptr) return mark_free(chunk, 1);
+        m_recent = static_cast<void**>(grown);
+        m_top = m_recent + size;
+        m_limit = m_recent + capacity;
+        *m_top++ = chunk;
+    }
+    // Marks the recent chunks. Whether there were any.
+    POOLED_NOINLINE bool settle() noexcept {
+        bool const is_any = m_top != m_recent;
+        while (m_top != m_recent)
+            mark_free(*--m_top, 1);
+        return is_any;
+    }
+
+    // From the next group of the list, which becomes the head.
+    [[nodiscard]] POOLED_NOINLINE void* allocate_from_next() {
+        do {
+            if (m_head->next == &m_none && !grow(1)) return nullptr;
+            m_head = std::exchange(m_head->next, nullptr);
+        } while (m_head->free == 0);  // a row took what it had
+        region const& r = region_of(m_head);
+        m_head_chunks = r.begin + static_cast<std::size_t>(m_head - r.groups) * k_bits * m_bytes;
+        return (malloc)();
+    }
+
+    // The first row of the first group in the list that has one; null if none has.
+    [[nodiscard]] void* take_row(std::size_t n) noexcept {
+        for (group *before = m_head, *g = m_head;;) {
+            group* const next = g->next;
+            if (g->free != 0) {
+                if (void* const p = take_row_from(g, n)) return p;
+                before = g;
+            } else if (g != m_head) {
+                before->next = next;
+                g->next = nullptr;
+            }
+            if (next == &m_none) return nullptr;
+            g = next;
+        }
+    }
+    // Of a row that begins in `g`.
+    [[nodiscard]] void* take_row_from(group const* g, std::size_t n) noexcept {
+        std::uint64_t const free = g->free;
+        std::uint64_t starts = n > k_bits ? 0 : free;  // of rows that end in `g`, too
+        for (std::size_t length = 1, more; length < n && starts != 0; length += more) {
+            more = (std::min)(length, n - length);
+            starts &= starts >> more;
+        }
+        auto found = static_cast<std::size_t>(std::countl_one(free));  // of a row that does not
+        if (starts == 0 && found == 0) return nullptr;
+        region const& r = region_of(g);
+        auto first = static_cast<std::size_t>(g - r.groups) * k_bits;
+        if (starts != 0) {
+            first += static_cast<std::size_t>(std::countr_zero(starts));
+        } else {
+            // A row that begins in the group before was found there, or is too short.
+            if (found == k_bits && g != r.groups && g[-1].free >> (k_bits - 1) != 0) return nullptr;
+            first += k_bits - found;
+            for (std::size_t more = k_bits; found < n && more == k_bits; found += more)
+                more = static_cast<std::size_t>(std::countr_one((++g)->free));
+            if (found < n) return nullptr;
+        }
+        mark(r, first, n, false);
+        return r.begin + first * m_bytes;
+    }
+
+    // A region of at least so many chunks, all free. False when the user's allocator has no more.
+    [[nodiscard]] POOLED_NOINLINE bool grow(std::size_t least) {
+        std::size_t count = (std::max)({m_next_size, least, std::size_t{1}});
+        if (!add_region(count)) {
+            // As Boost: half is tried once, and the next call begins with that. Who refuses a large request may have much memory
+            // left, so a search for the largest that is granted could take all of it for one chunk.
+            if (count == least) return false;
+            m_next_size = count = (std::max)(count / 2, least);
+            if (!add_region(count)) return false;
+        }
+        // max_size counts requested sizes, as in Boost.
+        std::size_t const most =
+            m_max_size == 0 ? most_chunks() : m_max_size * std::max<std::size_t>(m_requested, 1) / m_bytes;
+        m_next_size = (std::max)(count, (std::min)(2 * count, most));
+        return true;
+    }
+    [[nodiscard]] bool add_region(std::size_t count) {
+        std::size_t const groups = count / k_bits + 1;
+        std::size_t const bytes = detail::saturating_add(count * m_bytes, groups * sizeof(group) + m_align);
+        if (bytes >= (std::min)(k_most_bytes, detail::k_size_max / 2)) return false;
+        if (m_region_count == m_region_capacity) {
+            std::size_t const capacity = 2 * m_region_capacity + 8;
+            void* const grown = (std::realloc)(m_regions, capacity * sizeof(region));
+            if (grown == nullptr) return false;
+            m_near = m_regions = static_cast<region*>(grown);
+            m_region_capacity = capacity;
+        }
+        char* const raw = (UserAllocator::malloc)(static_cast<size_type>(bytes));
+        if (raw == nullptr) return false;
+        group* const first = reinterpret_cast<group*>(raw);
+        for (std::size_t i = 0; i != groups; ++i)
+            ::new (first + i) group{};
+        std::size_t const before =
+            detail::round_up(detail::address_of(first + groups), m_align) - detail::address_of(raw);
+        std::byte* const begin = reinterpret_cast<std::byte*>(raw) + before;
+        region* const place = first_above(raw);
+        std::copy_backward(place, m_regions + m_region_count, m_regions + m_region_count + 1);
+        ++m_region_count;
+        m_near = ::new (place) region{first, begin, begin + count * m_bytes};
+        mark(*place, 0, count, true);
+        return true;
+    }
+    // Requires that no chunk is recent. Returns all regions, or those that have no chunk in use. Whether there were any.
+    bool release(bool is_all) noexcept {
+        m_none.next = m_head = &m_none;
+        std::size_t const before = std::exchange(m_region_count, 0);
+        for (std::size_t i = 0; i != before; ++i) {
+            region const r = m_regions[i];
+            std::size_t const chunks = index(r, r.end);
+            std::size_t in_use = chunks;
+            group* const listed = m_none.next;
+            for (std::size_t g = chunks / k_bits + 1; g-- != 0;) {
+                in_use -= static_cast<std::size_t>(std::popcount(r.groups[g].free));
+                insert(r.groups + g, &m_none);
+            }
+            if (is_all || in_use == 0) {
+                m_none.next = listed;
+                (UserAllocator::free)(reinterpret_cast<char*>(r.groups));
+            } else {
+                m_regions[m_region_count++] = r;
+            }
+        }
+        if (m_region_count == 0) {
+            (std::free)(std::exchange(m_regions, nullptr));
+            (std::free)(std::exchange(m_recent, nullptr));
+            m_top = m_limit = nullptr;
+            m_region_capacity = 0;
+        }
+        m_next_size = m_start_size;
+        return m_region_count != before;
+    }
+
+    // Calls visit(chunk) for each chunk in use, highest address first. `visit` may deallocate others, which are then not
+    // visited any more, but not allocate.
+    template <class Visit>
+    void for_each_in_use(Visit&& visit) {
+        settle();
+        for (region const* r = m_regions + m_region_count; r-- != m_regions;)
+            for (std::size_t i = index(*r, r->end); i-- != 0;)
+                if (!is_marked(*r, i)) {
+                    visit(static_cast<void*>(r->begin + i * m_bytes));
+                    if (m_top != m_recent) settle();
+                }
+    }
+
+    void** m_top = nullptr;
+    void** m_recent = nullptr;
+    void** m_limit = nullptr;
+    group* m_head = &m_none;  // listed, even if it has no free chunk
+    std::byte* m_head_chunks = nullptr;
+    std::size_t m_bytes;
+    region* m_near = nullptr;  // the last one that was looked up; maybe one that was released since
+    region* m_regions = nullptr;
+    std::size_t m_region_count = 0;
+    std::size_t m_region_capacity = 0;
+    std::size_t m_align;
+    std::size_t m_requested;
+    std::size_t m_next_size = 0;
+    std::size_t m_start_size = 0;
+    std::size_t m_max_size = 0;
+    group m_none{0, &m_none};  // the end of the list, and its head while it is new
+};
 
 // Objects that are destroyed at the latest with their pool.
 template <class T, class UserAllocator = default_user_allocator_new_delete>
