@@ -36,16 +36,16 @@ public:
 
     // Destroys up to `budget` objects, including those that they alone kept alive. Returns their number.
     std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
-        return detail::finish_batches(m_list, budget);
+        return detail::finish_queues(m_list, budget);
     }
 
 private:
     template <detail::sharing Sharing>
     friend class detail::basic_pool;
 
-    explicit pending(detail::deferred_batch* list) noexcept : m_list(list) {}
+    explicit pending(detail::deferred_queue* list) noexcept : m_list(list) {}
 
-    detail::deferred_batch* m_list = nullptr;
+    detail::deferred_queue* m_list = nullptr;
 };
 
 namespace detail {
@@ -55,7 +55,8 @@ pending basic_pool<Sharing>::take_pending() noexcept {
     POOLED_CHECK(
         !detail::is_foreign(*m_core),
         "pooled: take_pending() of a pool that another shared library made; call it there, or drain()");
-    return pending(detail::take_deferred(*m_core));
+    pool_extension* const above = m_core->extension();
+    return pending(above != nullptr ? above->take_deferred() : nullptr);
 }
 
 }  // namespace detail

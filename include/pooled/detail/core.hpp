@@ -47,6 +47,8 @@ public:
     virtual void on_allocate() noexcept {}
     // Destroys up to `budget` deferred objects, whichever thread dropped them. Returns their number.
     virtual std::size_t drain(std::size_t /*budget*/) noexcept { return 0; }
+    // A list of all deferred objects, whichever thread dropped them; null when there are none. The caller then owns it.
+    [[nodiscard]] virtual deferred_queue* take_deferred() noexcept { return nullptr; }
     // Called when an allocation found no free block: destroys some deferred objects, or waits for those that other threads are
     // destroying. False when none was destroyed since the last call with the same `seen`, and none is left.
     virtual bool relieve(std::uint64_t& /*seen*/) noexcept { return false; }

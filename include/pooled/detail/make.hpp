@@ -22,7 +22,6 @@
 #include "pooled/detail/tailed.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/tracked.hpp"
-#include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/impl/teardown/incremental.hpp"
 #include "pooled/rc_from_this.hpp"
@@ -38,20 +37,6 @@
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
-
-// Before an object is made in a pool that is not immediate: whether it will be deferred. Only the copy of the library that made
-// the pool can defer; objects that another copy makes in it are destroyed immediately. Throws std::bad_alloc.
-[[nodiscard]] POOLED_API bool prepare_deferral(pool_core& core);
-
-#if POOLED_HAS_CODE
-
-POOLED_CODE bool prepare_deferral(pool_core& core) {
-    if (detail::is_foreign(core)) return false;
-    if (core.is_incremental()) deferred_objects::attach_to(core);
-    return true;
-}
-
-#endif
 
 template <class T>
 concept unbounded_array = std::is_unbounded_array_v<T>;

@@ -48,10 +48,10 @@ struct far_array {
 
 // What a thread has deferred in an incremental pool (impl/teardown/incremental.hpp), and how many such objects it has begun to destroy, and
 // destroyed.
-struct deferred_batch;
+class deferred_queue;
 struct thread_deferred {
-    deferred_batch* batch = nullptr;
-    observed<std::size_t> size;  // of the batch
+    deferred_queue* queue = nullptr;
+    observed<std::size_t> size;  // of the queue
     observed<std::uint64_t> begun;
     observed<std::uint64_t> ended;
 };

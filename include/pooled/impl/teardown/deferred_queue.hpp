@@ -91,6 +91,8 @@ public:
     // Destroys up to `most` objects, also those that are pushed meanwhile. Returns how many.
     POOLED_API std::size_t finish(std::size_t most = ~std::size_t{0}) noexcept;
 
+    deferred_queue* next_queue = nullptr;  // in a list
+
 private:
     static constexpr std::uint32_t k_window = 16;
     static constexpr std::size_t k_scanned_words = 16;

@@ -7,10 +7,10 @@
 //
 //   drop ─▶ thread_cache::deferred ─▶ destroy_one       one for each thread and pool
 //                ▲        │
-//      a batch   │        ▼ keep_all: those of all threads
+//      a queue   │        ▼ keep_all: those of all threads
 //                 m_kept           of threads that have ended, too
 //
-// Objects leave a batch one at a time, so every thread can take all but those that are being destroyed.
+// Objects leave a queue one at a time, so every thread can take all but those that are being destroyed.
 //
 // A thread's part is changed by that thread inside the gate of its cache, or under the lock of the pool's caches by a thread that has
 // stopped the gate; m_kept under that lock. No destructor runs inside a gate or under a lock of the library. A fibre must not change
@@ -32,6 +32,7 @@
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
+#include "pooled/impl/plugins/foreign.hpp"
 #endif
 
 #include <atomic>
@@ -42,19 +43,13 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// A queue that passes between threads: objects that one thread deferred in an incremental pool.
-struct deferred_batch {
-    deferred_queue queue;
-    deferred_batch* next = nullptr;
-};
-
-// Destroys up to `budget` objects of a list of batches, including those that they alone kept alive, and frees the batches that are then
+// Destroys up to `budget` objects of a list of queues, including those that they alone kept alive, and frees the queues that are then
 // empty. Returns the number of objects.
-[[nodiscard]] POOLED_API std::size_t finish_batches(deferred_batch*& list, std::size_t budget) noexcept;
+[[nodiscard]] POOLED_API std::size_t finish_queues(deferred_queue*& list, std::size_t budget) noexcept;
 
-// A list of the objects that were deferred in an incremental pool, whichever thread dropped them; null when there are none. The
-// caller then owns it.
-[[nodiscard]] POOLED_API deferred_batch* take_deferred(pool_core& core) noexcept;
+// Before an object is made in a pool that is not immediate: whether it will be deferred. Only the copy of the library that made
+// the pool can defer; objects that another copy makes in it are destroyed immediately. Throws std::bad_alloc.
+[[nodiscard]] POOLED_API bool prepare_deferral(pool_core& core);
 
 // Defers an object of a pool that is not immediate, or else destroys it.
 POOLED_API void defer_or_finish(deferred d, void const* object, std::size_t object_bytes) noexcept;
@@ -88,15 +83,7 @@ POOLED_THREAD_STATE(thread_deferrals, t_deferrals, {});
 
 class deferred_objects final : public pool_extension {
 public:
-    // The deferrals of an incremental pool, made at the first call. Throws std::bad_alloc.
-    POOLED_NOINLINE static void attach_to(pool_core& core) {
-        if (core.extension() != nullptr) return;
-        install_hooks();
-        g_metadata.reserve(sizeof(deferred_batch), 1);  // so that a thread's first drop makes no system call
-        void* const memory = g_metadata.allocate(sizeof(deferred_objects));
-        auto* const made = ::new (memory) deferred_objects(core);
-        if (!core.exchange_extension(nullptr, made)) made->on_destroy();
-    }
+    explicit deferred_objects(pool_core& core) noexcept : m_core(core) {}
 
     // False: the object must be destroyed now, because the thread or the pool is ending, or there is no memory to record it.
     [[nodiscard]] bool defer(deferred d, void const* object, std::size_t object_bytes) noexcept {
@@ -109,18 +96,16 @@ public:
         if (mine == nullptr) return false;
         section const own(*this, *mine);
         thread_deferred& to = mine->deferred;
-        if (m_is_closed || (to.batch == nullptr && !make_batch(to))) return false;
-        deferred_queue& queue = to.batch->queue;
-        if (!queue.push(d, object, object_bytes)) return false;
-        to.size = queue.size();
+        if (m_is_closed || (to.queue == nullptr && !make_queue(to))) return false;
+        if (!to.queue->push(d, object, object_bytes)) return false;
+        to.size = to.queue->size();
         return true;
     }
 
-    // A list of all deferred objects, whichever thread dropped them; null when there are none. The caller then owns it.
-    [[nodiscard]] deferred_batch* take_all() noexcept {
+    [[nodiscard]] deferred_queue* take_deferred() noexcept override {
         scoped_lock const lock(m_core.caches());
         if (is_any_deferred()) keep_all();
-        return std::exchange(m_kept, observed<deferred_batch*>());
+        return std::exchange(m_kept, observed<deferred_queue*>());
     }
 
     struct progress {
@@ -223,8 +208,8 @@ public:
         }
         for (pool_drain& each : t_deferrals().drains)  // those around the destructor that destroys the pool
             if (each.of == this) each.of = nullptr;
-        deferred_batch* rest = take_all();
-        static_cast<void>(detail::finish_batches(rest, ~std::size_t{0}));
+        deferred_queue* rest = take_deferred();
+        static_cast<void>(detail::finish_queues(rest, ~std::size_t{0}));
     }
     void on_destroy() noexcept override { g_metadata.deallocate(this, sizeof(deferred_objects)); }
     void on_retire(thread_cache& cache) noexcept override {
@@ -246,10 +231,8 @@ private:
         return detail::smaller<std::size_t>(size / 64, 128);
     }
 
-    explicit deferred_objects(pool_core& core) noexcept : m_core(core) {}
-
     // Only the caller uses its part. Keeps forks out, because the caller may take the arena's lock inside, and so that a child finds all
-    // batches complete.
+    // queues complete.
     class section {
     public:
         POOLED_ALWAYS_INLINE section(deferred_objects& all, thread_cache& mine) noexcept
@@ -299,9 +282,9 @@ private:
         return mine;
     }
 
-    [[nodiscard]] POOLED_NOINLINE static bool make_batch(thread_deferred& to) noexcept {
-        void* const memory = g_metadata.try_allocate(sizeof(deferred_batch));
-        if (memory != nullptr) to.batch = ::new (memory) deferred_batch;
+    [[nodiscard]] POOLED_NOINLINE static bool make_queue(thread_deferred& to) noexcept {
+        void* const memory = g_metadata.try_allocate(sizeof(deferred_queue));
+        if (memory != nullptr) to.queue = ::new (memory) deferred_queue;
         return memory != nullptr;
     }
 
@@ -319,10 +302,9 @@ private:
         if (from.size == 0) return false;  // it was taken meanwhile
         // Counted as in destruction first, so look() sees it in one place at least. A local pool is for one thread.
         if (!m_core.is_local()) from.begun.add(1);
-        deferred_queue& queue = from.batch->queue;
-        next = queue.pop();
+        next = from.queue->pop();
         std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in look()
-        from.size = queue.size();
+        from.size = from.queue->size();
         return true;
     }
     // Returns the thread's cache; null: a destructor has destroyed the pool. (A local pool's cache is then gone.)
@@ -346,12 +328,12 @@ private:
         thread_cache* const mine = own_or_made();
         scoped_lock const lock(m_core.caches());
         if (m_kept == nullptr && is_any_deferred()) keep_all();
-        deferred_batch* const first = m_kept;
+        deferred_queue* const first = m_kept;
         if (first == nullptr || mine == nullptr) return nullptr;
-        m_kept = std::exchange(first->next, nullptr);
+        m_kept = std::exchange(first->next_queue, nullptr);
         keep(mine->deferred);
-        mine->deferred.batch = first;
-        mine->deferred.size = first->queue.size();
+        mine->deferred.queue = first;
+        mine->deferred.size = first->size();
         return mine;
     }
 
@@ -360,12 +342,12 @@ private:
         if (m_kept == nullptr) [[likely]]  // a hint
             return false;
         scoped_lock const lock(m_core.caches());
-        deferred_batch* const first = m_kept;
+        deferred_queue* const first = m_kept;
         if (first == nullptr) return false;
-        next = first->queue.pop();
-        if (!first->queue.empty()) return true;
-        m_kept = first->next;
-        g_metadata.deallocate(first, sizeof(deferred_batch));
+        next = first->pop();
+        if (!first->empty()) return true;
+        m_kept = first->next_queue;
+        g_metadata.deallocate(first, sizeof(deferred_queue));
         return true;
     }
 
@@ -375,7 +357,7 @@ private:
         m_core.caches().for_each([&](thread_cache const& each) { is_any |= each.deferred.size != 0; });
         return is_any;
     }
-    // Moves the batches of all threads to m_kept.
+    // Moves the queues of all threads to m_kept.
     void keep_all() noexcept {
         m_core.caches().stop();
         m_core.caches().for_each([this](thread_cache& each) { keep(each.deferred); });
@@ -383,16 +365,16 @@ private:
     }
     // Requires a stopped owner, or one that is the caller or has ended.
     void keep(thread_deferred& other) noexcept {
-        deferred_batch* const batch = std::exchange(other.batch, nullptr);
+        deferred_queue* const queue = std::exchange(other.queue, nullptr);
         other.size = 0;
-        if (batch == nullptr) return;
-        if (batch->queue.empty()) return g_metadata.deallocate(batch, sizeof(deferred_batch));
-        batch->next = m_kept;
-        m_kept = batch;
+        if (queue == nullptr) return;
+        if (queue->empty()) return g_metadata.deallocate(queue, sizeof(deferred_queue));
+        queue->next_queue = m_kept;
+        m_kept = queue;
     }
 
     pool_core& m_core;
-    observed<deferred_batch*> m_kept;  // none of them is empty
+    observed<deferred_queue*> m_kept;  // none of them is empty
     std::uint64_t m_destroyed = 0;     // by threads that have ended
     observed<bool> m_is_closed;
 };
@@ -402,23 +384,28 @@ private:
     return std::exchange(t_teardown().redirect, to);
 }
 
-POOLED_CODE std::size_t finish_batches(deferred_batch*& list, std::size_t budget) noexcept {
+POOLED_CODE std::size_t finish_queues(deferred_queue*& list, std::size_t budget) noexcept {
     std::size_t done = 0;
     while (list != nullptr && done != budget) {
-        deferred_queue& queue = list->queue;
-        deferred_queue* const before = redirect_deferred(&queue);
-        done += queue.finish(budget - done);
+        deferred_queue* const first = list;
+        deferred_queue* const before = redirect_deferred(first);
+        done += first->finish(budget - done);
         static_cast<void>(redirect_deferred(before));
-        if (!queue.empty()) break;
-        deferred_batch* const empty = std::exchange(list, list->next);
-        g_metadata.deallocate(empty, sizeof(deferred_batch));
+        if (!first->empty()) break;
+        list = first->next_queue;
+        g_metadata.deallocate(first, sizeof(deferred_queue));
     }
     return done;
 }
 
-POOLED_CODE deferred_batch* take_deferred(pool_core& core) noexcept {
-    pool_extension* const extension = core.is_incremental() ? core.extension() : nullptr;
-    return extension != nullptr ? static_cast<deferred_objects*>(extension)->take_all() : nullptr;
+POOLED_CODE bool prepare_deferral(pool_core& core) {
+    if (detail::is_foreign(core)) return false;
+    if (!core.is_incremental() || core.extension() != nullptr) return true;
+    install_hooks();
+    g_metadata.reserve(sizeof(deferred_queue), 1);  // so that a thread's first drop makes no system call
+    auto* const made = ::new (g_metadata.allocate(sizeof(deferred_objects))) deferred_objects(core);
+    if (!core.exchange_extension(nullptr, made)) made->on_destroy();
+    return true;
 }
 
 POOLED_CODE void defer_or_finish(deferred d, void const* object, std::size_t object_bytes) noexcept {
