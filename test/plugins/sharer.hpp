@@ -11,9 +11,8 @@ namespace plugins {
 
 inline constexpr pooled::detail::block_type k_common_type{.retire = nullptr,
                                                           .retire_observed = nullptr,
-                                                          .finish = nullptr,
-                                                          .finish_observed = nullptr,
                                                           .free = nullptr,
+                                                          .finish = nullptr,
                                                           .object_offset = 8,
                                                           .object_bytes = 8};
 

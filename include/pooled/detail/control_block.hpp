@@ -136,23 +136,19 @@ private:
             reinterpret_cast<T*>(static_cast<std::byte*>(block) + control::k_object_offset<T>));
     }
 
-    static void finish(void* block) noexcept {
-        std::destroy_at(object_in(block));
-        detail::write_stale_owner(block);
-        Origin::deallocate(block, control::k_bytes<T>, control::k_align<T>);
-    }
-    static void finish_observed(void* block) noexcept {
-        if (POOLED_CHECKED != 0 && !control::is_only_weak(block))
+    static void finish(void* block, bool is_observed) noexcept {
+        if (POOLED_CHECKED != 0 && is_observed && !control::is_only_weak(block))
             detail::fail_stale_owner(block, "std::shared_ptr");
         std::destroy_at(object_in(block));
-        control::release_weak(block);
+        if (is_observed) return control::release_weak(block);
+        detail::write_stale_owner(block);
+        Origin::deallocate(block, control::k_bytes<T>, control::k_align<T>);
     }
 
     static constexpr block_type k_type{.retire = nullptr,
                                        .retire_observed = nullptr,
-                                       .finish = finish,
-                                       .finish_observed = finish_observed,
                                        .free = nullptr,
+                                       .finish = finish,
                                        .object_offset = control::k_object_offset<T>,
                                        .object_bytes = sizeof(T)};
 };

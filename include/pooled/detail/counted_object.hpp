@@ -338,15 +338,10 @@ private:
     }
 
     // In the hardened build, an object that was deferred twice is not destroyed again.
-    static void finish(void* header) noexcept {
+    static void finish(void* header, bool is_observed) noexcept {
         instrument::expect_in_use(header);
         destroy(header);
-        free(header);
-    }
-    static void finish_observed(void* header) noexcept {
-        instrument::expect_in_use(header);
-        destroy(header);
-        header_at(header).release_weak();
+        is_observed ? header_at(header).release_weak() : free(header);
     }
     static void free(void* header) noexcept {
         if constexpr (k_offset != sizeof(count_header)) instrument::mark_header(header);
@@ -355,9 +350,8 @@ private:
 
     static constexpr block_type k_type{.retire = retire,
                                        .retire_observed = retire_observed,
-                                       .finish = finish,
-                                       .finish_observed = finish_observed,
                                        .free = free,
+                                       .finish = finish,
                                        .object_offset = sizeof(count_header),
                                        .object_bytes = sizeof(object)};
 };

@@ -214,14 +214,14 @@ struct object {
 std::vector<int> g_finished;
 std::vector<int> g_finished_observed;
 
-void finish(void* p) noexcept { g_finished.push_back(static_cast<object*>(p)->number); }
-void finish_observed(void* p) noexcept { g_finished_observed.push_back(static_cast<object*>(p)->number); }
+void finish(void* p, bool is_observed) noexcept {
+    (is_observed ? g_finished_observed : g_finished).push_back(static_cast<object*>(p)->number);
+}
 
 constexpr block_type k_type{.retire = nullptr,
                             .retire_observed = nullptr,
-                            .finish = finish,
-                            .finish_observed = finish_observed,
                             .free = nullptr,
+                            .finish = finish,
                             .object_offset = offsetof(object, number),
                             .object_bytes = sizeof(int)};
 

@@ -208,9 +208,8 @@ using pooled::detail::type_tag;
 
 constexpr block_type k_any{.retire = nullptr,
                            .retire_observed = nullptr,
-                           .finish = nullptr,
-                           .finish_observed = nullptr,
                            .free = nullptr,
+                           .finish = nullptr,
                            .object_offset = 8,
                            .object_bytes = 1};
 
@@ -240,8 +239,8 @@ TEST(the_table_of_block_types, refuses_to_finish_what_another_copy_deferred) {
     table->set_foreign(pooled::detail::k_foreign_type);
     std::uint64_t header = 16'000 * pooled::detail::k_type_one;
     char const* const report = "an object that one shared library deferred is to be destroyed by another one";
-    EXPECT_DEATH((*table)[header].finish(&header), report);
-    EXPECT_DEATH((*table)[header].finish_observed(&header), report);
+    EXPECT_DEATH((*table)[header].finish(&header, false), report);
+    EXPECT_DEATH((*table)[header].finish(&header, true), report);
 }
 
 // Threads make their first objects of the same types at the same moment.

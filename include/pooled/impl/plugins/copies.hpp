@@ -55,9 +55,9 @@ struct block_type {
     operation
         retire;  // the last owner is gone and there is no observer: destroy and free, now or in the teardown in progress
     operation retire_observed;  // the same, while weak pointers remain
-    operation finish;           // called by the teardown: destroy and free
-    operation finish_observed;  // the same, if weak pointers remained when the object was deferred
     operation free;             // the last observer of a destroyed object is gone
+    // Called by the teardown: destroy and free. Whether weak pointers remained when the object was deferred.
+    void (*finish)(void* header, bool is_observed) noexcept;
     std::uint32_t object_offset;
     std::uint32_t object_bytes;
 };

@@ -17,7 +17,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct copy_directory;
 
-inline constexpr std::uint32_t k_copy_interface = 2;
+inline constexpr std::uint32_t k_copy_interface = 3;
 
 // The note points to this. Null until this file has found the directory.
 struct copy_link {
@@ -64,11 +64,11 @@ inline constexpr int k_keep = 0x1006;
 extern "C" int pooled_iterate_files(int (*visit)(loaded_file*, std::size_t, void*),
                                     void* argument) __asm__("dl_iterate_phdr");
 
-// R: --gc-sections keeps the section. The offset needs no relocation when the file is loaded. 2: k_copy_interface.
+// R: --gc-sections keeps the section. The offset needs no relocation when the file is loaded. 3: k_copy_interface.
 #define POOLED_COPY_NOTE                                                               \
     ".pushsection .note.pooled,\"aGR\",%note,pooled_note_" POOLED_ABI_NAME ",comdat\n" \
     ".balign 4\n"                                                                      \
-    ".long 7, 8, 2\n"                                                                  \
+    ".long 7, 8, 3\n"                                                                  \
     ".asciz \"pooled\"\n"                                                              \
     ".balign 4\n"                                                                      \
     "1: .quad pooled_link_" POOLED_ABI_NAME " - 1b\n"                                  \

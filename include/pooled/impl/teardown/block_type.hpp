@@ -119,14 +119,13 @@ void hand_over(void* header) noexcept {
     if (type == nullptr) POOLED_FAIL("pooled: no object starts at the address that a pooled pointer holds");
     (type->*Operation)(header);
 }
-inline void refuse_deferred(void*) noexcept {
+inline void refuse_deferred(void*, bool) noexcept {
     POOLED_FAIL("pooled: an object that one shared library deferred is to be destroyed by another one");
 }
 inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::retire>,
                                            .retire_observed = hand_over<&block_type::retire_observed>,
-                                           .finish = refuse_deferred,
-                                           .finish_observed = refuse_deferred,
                                            .free = hand_over<&block_type::free>,
+                                           .finish = refuse_deferred,
                                            .object_offset = 0,
                                            .object_bytes = 0};
 

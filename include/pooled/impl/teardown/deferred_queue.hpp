@@ -43,7 +43,7 @@ public:
     [[nodiscard]] block_type const& type() const noexcept { return g_block_types[m_word]; }
 
     // Destroys the object.
-    void finish() const noexcept { (is_observed() ? type().finish_observed : type().finish)(header()); }
+    void finish() const noexcept { type().finish(header(), is_observed()); }
 
 private:
     static constexpr std::uint64_t k_observed = std::uint64_t{1} << 48;
