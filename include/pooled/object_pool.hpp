@@ -264,7 +264,7 @@ public:
 
     POOLED_ALWAYS_INLINE void recycle(slot& s) noexcept {
         tracking::on_deallocate(&s);
-        static_assert(sizeof(stale_owner) <= k_control_bytes);
+        static_assert(sizeof(stale_owner) <= sizeof(s.control));
         detail::write_stale_owner(s.control);
         if (!this->template push<Sharing>(&s, s.node)) [[unlikely]]
             put(&s);
@@ -394,8 +394,9 @@ public:
         : m_slot(other.m_slot) {}
 
     [[nodiscard]] Other* allocate([[maybe_unused]] std::size_t n) noexcept {
-        static_assert(sizeof(Other) <= sizeof(slot::control) && alignof(Other) <= alignof(slot),
-                      "pooled: this standard library's control block is larger than k_control_bytes says");
+        static_assert(
+            sizeof(Other) <= sizeof(slot::control) && alignof(Other) <= alignof(slot),
+            "pooled: this standard library's control block is larger than k_bytes_with_deleter says");
         POOLED_ASSERT(n == 1, "pooled: object_pool: a control block is one object");
         return reinterpret_cast<Other*>(m_slot->control);
     }

@@ -21,29 +21,17 @@
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/recycle_list.hpp"
 #include "pooled/detail/size_class.hpp"
+#include "pooled/detail/standard_control_block.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <new>
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// A control block with a deleter and an allocator: two words of counts and dispatch in libstdc++, three in libc++; the
-// object's address; the allocator. Other libraries get an extra word. The code that places one there checks that it fits. Where
-// GCC 12 has no atomic exchange of bytes, on riscv64, libstdc++ adds a mutex.
-#if defined(__GLIBCXX__)
-inline constexpr std::size_t k_control_bytes = sizeof(std::_Sp_counted_base<>) + 2 * sizeof(void*);
-static_assert(std::__default_lock_policy == std::_S_mutex || k_control_bytes == 4 * sizeof(void*));
-#elif defined(_LIBCPP_VERSION)
-inline constexpr std::size_t k_control_bytes = 5 * sizeof(void*);
-#else
-inline constexpr std::size_t k_control_bytes = 6 * sizeof(void*);
-#endif
-
 struct slot {
-    alignas(void*) std::byte control[k_control_bytes];
+    alignas(void*) std::byte control[standard_control_block::k_bytes_with_deleter];
     recycle_list* list;
     recycle_node node;
 

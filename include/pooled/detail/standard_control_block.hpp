@@ -23,46 +23,45 @@ class standard_control_block {
 public:
 #if defined(_LIBCPP_VERSION)
     using base = std::__shared_weak_count;
+    using count = long;
     static constexpr std::size_t k_counts = sizeof(void*);  // bytes in front of them
-    static_assert(sizeof(base) == k_counts + 2 * sizeof(long));
+    static_assert(sizeof(base) == k_counts + 2 * sizeof(count));
+    static constexpr count k_unobserved = 0;  // the second count, when there is no weak pointer
 
     static void add_weak(void* block) noexcept { static_cast<base*>(block)->__add_weak(); }
     static void release_weak(void* block) noexcept { static_cast<base*>(block)->__release_weak(); }
-    // acquire: pairs with the release by a thread that dropped a weak pointer.
-    static bool is_observed(void const* block) noexcept {
-        return __atomic_load_n(counts_of(block) + 1, __ATOMIC_ACQUIRE) != 0;
-    }
     // Requires a block of make_shared. True while the last owner frees the block, too: the counts are then as with one weak pointer.
     static bool is_only_weak(void const* block) noexcept {
         return __atomic_load_n(counts_of(block), __ATOMIC_RELAXED) == -1;
     }
-    static long const* counts_of(void const* block) noexcept {
-        return reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + k_counts);
-    }
 #elif defined(__GLIBCXX__)
     using base = std::_Sp_counted_base<>;
-    static constexpr std::size_t k_counts = sizeof(base) - 2 * sizeof(int);  // bytes in front of them
+    using count = int;
+    static constexpr std::size_t k_counts = sizeof(base) - 2 * sizeof(count);  // bytes in front of them
     static_assert(k_counts == sizeof(void*) || std::__default_lock_policy == std::_S_mutex);
+    static constexpr count k_unobserved =
+        1;  // 0 when the last owner was the only reference and is about to free the block
 
     static void add_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_add_ref(); }
     static void release_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_release(); }
-    // 0 when the last owner was the only reference and the block is about to be freed. acquire: pairs with the release by a thread
-    // that dropped a weak pointer.
-    static bool is_observed(void const* block) noexcept {
-        return __atomic_load_n(counts_of(block) + 1, __ATOMIC_ACQUIRE) > 1;
-    }
     // False while the last owner, which was the only reference, frees the block: both counts are 0 then.
     static bool is_only_weak(void const* block) noexcept {
         return __atomic_load_n(counts_of(block), __ATOMIC_RELAXED) == 0 &&
                __atomic_load_n(counts_of(block) + 1, __ATOMIC_RELAXED) != 0;
     }
-    static int const* counts_of(void const* block) noexcept {
-        return reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + k_counts);
-    }
 #else
 #error "pooled needs libstdc++ or libc++"
 #endif
+    // acquire: pairs with the release by a thread that dropped a weak pointer.
+    static bool is_observed(void const* block) noexcept {
+        return __atomic_load_n(counts_of(block) + 1, __ATOMIC_ACQUIRE) > k_unobserved;
+    }
+    static count const* counts_of(void const* block) noexcept {
+        return reinterpret_cast<count const*>(static_cast<std::byte const*>(block) + k_counts);
+    }
 
+    // Of a control block with a deleter and an allocator: it has the object's address, and the allocator.
+    static constexpr std::size_t k_bytes_with_deleter = sizeof(base) + 2 * sizeof(void*);
     template <class T>
     static constexpr std::size_t k_object_offset = round_up(sizeof(base), alignof(T));
     template <class T>
