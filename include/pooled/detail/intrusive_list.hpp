@@ -29,7 +29,9 @@ class intrusive_list {
 public:
     [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
     [[nodiscard]] T* first() const noexcept { return m_first; }
+    [[nodiscard]] T* last() const noexcept { return m_last; }
     [[nodiscard]] static T* after(T& one) noexcept { return (one.*Links::k_member).next; }
+    [[nodiscard]] static T* before(T& one) noexcept { return (one.*Links::k_member).previous; }
 
     void push_front(T& one) noexcept {
         one.*Links::k_member = {m_first, nullptr};

@@ -18,6 +18,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/impl/os/platform.hpp"
 
 #include <atomic>
@@ -66,6 +67,7 @@ public:
 
 private:
     friend class basic_wait_queue<Atomics, Spins>;
+    friend struct links_of<basic_waiter>;
 
     [[nodiscard]] std::uint32_t state() const noexcept { return m_state.load(std::memory_order_relaxed); }
     // True if the state was `from`.
@@ -82,8 +84,7 @@ private:
     typename Atomics::template atomic<std::uint32_t> m_state{k_awake};
     bool m_is_queued = false;
     typename Atomics::template plain<bool> m_is_offered{false};
-    basic_waiter* m_next = nullptr;
-    basic_waiter* m_previous = nullptr;
+    list_links<basic_waiter> links;
     std::int64_t m_keeps_from = 0;  // the time from which its offers are not withdrawn; 0: it had none yet
 };
 
@@ -93,7 +94,7 @@ class basic_wait_queue {
 public:
     using waiter = basic_waiter<Atomics, Spins>;
 
-    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
+    [[nodiscard]] bool empty() const noexcept { return m_all.empty(); }
     // Those without an offer.
     [[nodiscard]] std::size_t size() const noexcept { return m_size; }
 
@@ -107,7 +108,7 @@ public:
         waiter* const w = m_waiting;
         w->m_is_offered = true;
         if (w->m_keeps_from == 0) w->m_keeps_from = Atomics::time() + k_withdrawal_ns;
-        m_waiting = w->m_next;
+        m_waiting = m_all.after(*w);
         ++m_offers;
         m_size.subtract(1);
         // In this order: a waiter goes from awake to sleeping without the lock.
@@ -138,10 +139,7 @@ public:
             return;
         }
         w.m_is_queued = true;
-        w.m_next = nullptr;
-        w.m_previous = m_last;
-        (m_last != nullptr ? m_last->m_next : m_first) = &w;
-        m_last = &w;
+        m_all.push_back(w);
         if (m_waiting == nullptr) m_waiting = &w;
         m_size.add(1);
     }
@@ -153,11 +151,10 @@ public:
             w.m_is_offered = false;
             --m_offers;
         } else {
-            if (m_waiting == &w) m_waiting = w.m_next;
+            if (m_waiting == &w) m_waiting = m_all.after(w);
             m_size.subtract(1);
         }
-        (w.m_previous != nullptr ? w.m_previous->m_next : m_first) = w.m_next;
-        (w.m_next != nullptr ? w.m_next->m_previous : m_last) = w.m_previous;
+        m_all.remove(w);
     }
 
     // For a forked child, where none of the waiters exists.
@@ -170,7 +167,7 @@ private:
     static constexpr std::int64_t k_withdrawal_ns = 50'000;
 
     [[nodiscard]] waiter* last_offered() const noexcept {
-        return m_waiting != nullptr ? m_waiting->m_previous : m_last;
+        return m_waiting != nullptr ? m_all.before(*m_waiting) : m_all.last();
     }
     void withdraw(waiter& last) noexcept {
         last.m_is_offered = false;
@@ -179,9 +176,8 @@ private:
         m_size.add(1);
     }
 
-    waiter* m_first = nullptr;
+    intrusive_list<waiter> m_all;
     waiter* m_waiting = nullptr;  // the first without an offer; those before it have one
-    waiter* m_last = nullptr;
     std::size_t m_offers = 0;
     observed<std::size_t> m_size;
 };
