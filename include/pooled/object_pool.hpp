@@ -68,8 +68,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// What an acquire does when no object is idle and none may be built. Otherwise it waits, as long as a duration, a time point or a
-// stop token says.
+// What an acquire does when no object is idle and none may be built. Otherwise it waits: for a duration, which begins when it may have to,
+// or as long as a deadline says.
 struct or_throw {};
 struct or_empty {};
 
@@ -92,6 +92,7 @@ template <class Rep, class Period>
 // Deadlines: basic_waiter::wait says what their members mean.
 template <class Clock, class Duration>
 struct deadline {
+    explicit deadline(std::chrono::time_point<Clock, Duration> at) noexcept : end(at) {}
     std::chrono::time_point<Clock, Duration> end;
 
     [[nodiscard]] std::int64_t remaining() const noexcept {
@@ -105,15 +106,6 @@ struct deadline {
     }
     [[nodiscard]] static int watch(waiter&) noexcept { return 0; }
 };
-template <class Clock, class Duration>
-[[nodiscard]] deadline<Clock, Duration> deadline_of(std::chrono::time_point<Clock, Duration> end) noexcept {
-    return {end};
-}
-// Only called when a thread may have to wait: it asks the clock.
-template <class Rep, class Period>
-[[nodiscard]] auto deadline_of(std::chrono::duration<Rep, Period> at_most) noexcept {
-    return detail::deadline_of(std::chrono::steady_clock::now() + detail::limited(at_most, k_longest_wait));
-}
 
 template <class... Args>
 inline constexpr bool k_begins_with_stop_token = false;
@@ -131,7 +123,6 @@ struct until_stopped {
         return std::stop_callback(token, [&w]() noexcept { w.stop(); });
     }
 };
-[[nodiscard]] inline until_stopped deadline_of(until_stopped const& stop) noexcept { return stop; }
 #endif
 
 // More objects than the address space holds are refused before the first is built, as are more than the machine has
@@ -302,8 +293,11 @@ private:
         found const result = [&] {
             if constexpr (is_thrown || is_empty)
                 return take();
+            else if constexpr (requires { otherwise.remaining(); })
+                return wait(otherwise);
             else
-                return wait(detail::deadline_of(otherwise));
+                return wait(detail::deadline(std::chrono::steady_clock::now() +
+                                             detail::limited(otherwise, k_longest_wait)));
         }();
         if (result.how == outcome::is_out_of_memory && !is_empty) POOLED_THROW(std::bad_alloc());
         if constexpr (is_thrown)
@@ -574,19 +568,19 @@ public:
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     acquire_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
-        return get<shared>(end, std::forward<Args>(args)...);
+        return get<shared>(detail::deadline(end), std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
     acquire_unique_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
-        return get<unique>(end, std::forward<Args>(args)...);
+        return get<unique>(detail::deadline(end), std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
     acquire_rc_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
-        return get<rc>(end, std::forward<Args>(args)...);
+        return get<rc>(detail::deadline(end), std::forward<Args>(args)...);
     }
 
 #if POOLED_HAS_STOP_TOKEN
