@@ -6,7 +6,6 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
-#include "pooled/error.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/pool/registry.hpp"

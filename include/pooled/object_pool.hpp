@@ -37,7 +37,6 @@
 #include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/impl/object/recycle_operations.hpp"
 #include "pooled/impl/object/wait_queue.hpp"
-#include "pooled/impl/pool/slow_path.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/options.hpp"

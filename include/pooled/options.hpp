@@ -4,7 +4,6 @@
 // The options of a pool and of an object_pool. Aggregates for designated initialisers: {.name = "packets"}.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/size_class.hpp"
 
 #include <cstddef>
 #include <memory_resource>

@@ -23,7 +23,6 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/impl/instrument/checked.hpp"
 #include "pooled/make_shared.hpp"
 #include "pooled/rc_ptr.hpp"
 #include "pooled/unique_ptr.hpp"

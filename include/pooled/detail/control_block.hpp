@@ -8,7 +8,6 @@
 
 #include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
-#include "pooled/detail/bits.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"

@@ -38,7 +38,6 @@
 #include <memory>
 #include <new>
 #include <type_traits>
-#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
