@@ -14,7 +14,7 @@ from poolbench.system import hardware
 from poolbench.system.mallocs import Malloc
 from poolbench.tests import support
 from poolbench.tests.support import invoke
-from poolbench.tests.test_analysis import noisy
+from poolbench.tests.test_analysis import results, times
 
 SHAPE = ["--size", "200", "--threads", "2", "--live", "1000", "--pattern", "churn"]
 
@@ -72,9 +72,7 @@ def test_a_shape_that_can_not_be_is_refused(tmp_path, monkeypatch, words, messag
 
 
 def estimated(tmp_path, **ns):
-    """Of contenders, or CONTENDER_on_MALLOC, that take so many ns."""
-    cells = {support.cell(*name.split("_on_")): noisy(middle) for name, middle in ns.items()}
-    return estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", cells)))
+    return estimate.estimates(results(tmp_path, times(**ns)))
 
 
 def chosen(tmp_path, **ns):

@@ -23,8 +23,13 @@ def noisy(middle, n=9, seed=0, share=0.01):
     return [middle * (1 + rng.uniform(-share, share)) for _ in range(n)]
 
 
-def results(tmp_path, values, name="r.jsonl", **figures):
-    return read(support.results_file(tmp_path / name, values, **figures))
+def times(share=0.01, **ns):
+    """Of contenders, or CONTENDER_on_MALLOC, that take so many ns."""
+    return {support.cell(*name.split("_on_")): noisy(middle, share=share) for name, middle in ns.items()}
+
+
+def results(tmp_path, values):
+    return read(support.results_file(tmp_path / "r.jsonl", values))
 
 
 # --- estimates and rows
@@ -56,8 +61,8 @@ ABOUT_TWICE = {
 }
 
 
-def judged(tmp_path, values, claim=ABOUT_TWICE, **figures):
-    (found,) = claims.judge(estimate.estimates(results(tmp_path, values, **figures)), [claim])
+def judged(tmp_path, values, claim=ABOUT_TWICE):
+    (found,) = claims.judge(estimate.estimates(results(tmp_path, values)), [claim])
     return found
 
 
@@ -72,11 +77,7 @@ def judged(tmp_path, values, claim=ABOUT_TWICE, **figures):
     ],
 )
 def test_a_claim_is_judged_by_its_whole_interval(tmp_path, ratio, share, verdict):
-    values = {
-        support.cell("new"): noisy(10 * ratio, share=share),
-        support.cell("make_shared"): noisy(10.0, share=share),
-    }
-    assert judged(tmp_path, values).verdict is verdict
+    assert judged(tmp_path, times(share, new=10 * ratio, make_shared=10.0)).verdict is verdict
 
 
 def test_every_claim_is_written_completely():
@@ -96,31 +97,22 @@ def test_every_claim_is_written_completely():
 
 
 def test_the_summary_compares_ours_with_the_best_malloc(tmp_path):
-    values = {
-        support.cell("make_shared"): noisy(30.0),
-        support.cell("make_shared", "tcmalloc"): noisy(20.0),
-        support.cell("pooled"): noisy(10.0),
-        support.cell("pooled", "tcmalloc"): noisy(1.0),
-        support.cell("raw"): noisy(5.0),
-    }
-    described = {"w": Description("w", "W", headlines=[Headline("work", {}, limit="raw", limit_is="raw pointers")])}
-    (row,) = headlines.rows(estimate.estimates(results(tmp_path, values)), described)
+    values = times(make_shared=30.0, make_shared_on_tcmalloc=20.0, pooled=10.0, pooled_on_tcmalloc=1.0, raw=5.0)
+    row = headline(tmp_path, values, limit="raw", limit_is="raw pointers")
     assert (row.best, row.over_best.verdict, row.limit["contender"]) == ("tcmalloc", "ahead", "raw")
     assert row.over_best.ratio == pytest.approx(2, rel=0.02)
     assert row.over_best.low < row.over_best.ratio < row.over_best.high
     assert row.over_glibc.ratio == pytest.approx(3, rel=0.02)
 
 
-WORK = {"w": Description("w", "W", headlines=[Headline("work", {})])}
-
-
-def headline(tmp_path, values, installed=()):
-    (row,) = headlines.rows(estimate.estimates(results(tmp_path, values)), WORK, installed)
+def headline(tmp_path, values, installed=(), **how):
+    described = {"w": Description("w", "W", headlines=[Headline("work", {}, **how)])}
+    (row,) = headlines.rows(estimate.estimates(results(tmp_path, values)), described, installed)
     return row
 
 
 def test_there_is_no_best_malloc_while_an_installed_one_was_not_measured(tmp_path):
-    values = {support.cell("make_shared"): noisy(30.0), support.cell("pooled"): noisy(1.0)}
+    values = times(make_shared=30.0, pooled=1.0)
     row = headline(tmp_path, values, ["glibc", "tcmalloc"])
     assert (row.over_best, row.not_measured) == (None, ["tcmalloc"])
     assert row.over_glibc.verdict == "ahead"
@@ -128,11 +120,7 @@ def test_there_is_no_best_malloc_while_an_installed_one_was_not_measured(tmp_pat
 
 
 def test_the_gain_over_glibc_is_that_over_the_better_of_new_and_make_shared(tmp_path):
-    values = {
-        support.cell("make_shared"): noisy(30.0),
-        support.cell("new"): noisy(20.0),
-        support.cell("pooled"): noisy(10.0),
-    }
+    values = times(make_shared=30.0, new=20.0, pooled=10.0)
     found = headline(tmp_path, values).over_glibc
     assert (found.over, found.ratio) == ("new", pytest.approx(2, rel=0.02))
     new = values.pop(support.cell("new"))
@@ -141,11 +129,7 @@ def test_the_gain_over_glibc_is_that_over_the_better_of_new_and_make_shared(tmp_
 
 
 def test_a_difference_that_is_not_shown_is_undecided_and_never_even(tmp_path):
-    values = {
-        support.cell("make_shared"): noisy(20.0, share=0.3),
-        support.cell("pooled"): noisy(20.0, seed=1, share=0.3),
-    }
-    row = headline(tmp_path, values)
+    row = headline(tmp_path, times(0.3, make_shared=20.0, pooled=20.001))
     assert row.over_best.verdict == "undecided"
     note = tables.summary_sheet([row]).note
     assert "undecided: poolbench run -w w --samples 36 --fresh" in note
@@ -183,21 +167,15 @@ def test_tables_into_a_pipe_hold_no_escape_whatever_the_environment_asks(measure
 
 def test_a_bound_in_nanoseconds_is_kept_by_ours_alone(tmp_path):
     tests = [{"above": {"contender": "new"}, "below": {"contender": "make_shared"}, "at_most": 1, "or_at_most_ns": 25}]
-    values = {support.cell("new"): noisy(20.0), support.cell("make_shared"): noisy(10.0)}
-    assert judged(tmp_path, values, {**ABOUT_TWICE, "tests": tests}).verdict is Verdict.holds
-    values[support.cell("new")] = noisy(30.0)
-    assert judged(tmp_path, values, {**ABOUT_TWICE, "tests": tests}).verdict is Verdict.fails
-    values[support.cell("new")] = noisy(24.0, share=0.3)
-    claim = judged(tmp_path, values, {**ABOUT_TWICE, "tests": tests})
-    assert claim.verdict is Verdict.unknown, "it may take less than 25 ns"
+    for ours, verdict in ((times(new=20.0), "holds"), (times(new=30.0), "fails"), (times(0.3, new=24.0), "unknown")):
+        claim = judged(tmp_path, ours | times(make_shared=10.0), {**ABOUT_TWICE, "tests": tests})
+        assert claim.verdict is Verdict[verdict]  # the last may take less than 25 ns
 
 
 def test_the_fastest_malloc_is_unknown_while_an_installed_one_was_not_measured(tmp_path):
     below = {"contender": "make_shared", "malloc": "all"}
     claim = {**ABOUT_TWICE, "tests": [{"above": {"contender": "new"}, "below": below, "at_least": 1.8}]}
-    frame = estimate.estimates(
-        results(tmp_path, {support.cell("new"): noisy(20.0), support.cell("make_shared"): noisy(10.0)})
-    )
+    frame = estimate.estimates(results(tmp_path, times(new=20.0, make_shared=10.0)))
     (known,), (unknown,) = (list(claims.judge(frame, [claim], installed=i)) for i in (["glibc"], ["glibc", "jemalloc"]))
     assert (known.verdict, unknown.tests[0].why) == (Verdict.holds, "not measured")
 
@@ -205,9 +183,8 @@ def test_the_fastest_malloc_is_unknown_while_an_installed_one_was_not_measured(t
 def test_our_own_operator_new_is_not_the_fastest_malloc(tmp_path):
     below = {"contender": "make_shared", "malloc": "all"}
     claim = {**ABOUT_TWICE, "tests": [{"above": {"contender": "new"}, "below": below, "at_least": 1.8, "at_most": 2.2}]}
-    times = {support.cell("new"): 20.0, support.cell("make_shared"): 10.0}
-    times[support.cell("make_shared", malloc="pooled-new")] = 5.0
-    assert judged(tmp_path, {cell: noisy(time) for cell, time in times.items()}, claim).verdict is Verdict.holds
+    values = times(new=20.0, make_shared=10.0, **{"make_shared_on_pooled-new": 5.0})
+    assert judged(tmp_path, values, claim).verdict is Verdict.holds
 
 
 def test_claims_end_in_status_1_when_a_promise_of_ours_does_not_hold(tmp_path):

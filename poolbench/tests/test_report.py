@@ -7,13 +7,12 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from poolbench.analysis import estimate, headlines, rows
+from poolbench.analysis import estimate, rows
 from poolbench.plan import description
-from poolbench.plan.description import Description, Headline
+from poolbench.plan.description import Description
 from poolbench.report import chart, findings, page
-from poolbench.results.read import read
 from poolbench.tests import support
-from poolbench.tests.test_analysis import noisy
+from poolbench.tests.test_analysis import headline, noisy, results, times
 
 MEGABYTE = 1_000_000
 
@@ -35,17 +34,17 @@ def test_the_page_refers_to_nothing_outside_itself(quick):
 
 
 def test_every_experiment_has_its_charts_and_tables(quick):
-    results, text = quick
-    for group in rows.groups(results, description.load()):
+    found, text = quick
+    for group in rows.groups(found, description.load()):
         assert f'<section id="{group.description.name}"' in text
         assert html.escape(group.title) in text
 
 
 def test_the_tables_hold_the_figures_of_every_cell(quick):
-    results, text = quick
+    found, text = quick
     from poolbench.tables import interval, number
 
-    for row in rows.rows(results, description.load()):
+    for row in rows.rows(found, description.load()):
         if row.time:
             assert f">{number(row.time.median)}<" in text
             assert f">{interval(row.time)}<" in text
@@ -61,7 +60,7 @@ def test_claims_failures_and_the_machine_are_told(quick):
 def test_names_from_a_results_file_can_not_become_markup(tmp_path):
     evil = "</script><script>alert(1)</script>"
     values = {support.cell(name, variant=evil): [1.0, 2.0, 3.0] for name in ("make_shared", "pooled", evil)}
-    text = page.render(read(support.results_file(tmp_path / "r.jsonl", values)), {})
+    text = page.render(results(tmp_path, values), {})
     assert "<script>alert" not in text
 
 
@@ -77,9 +76,8 @@ def test_the_picture_is_an_image_with_a_title_that_follows_the_readers_scheme(qu
 
 
 def test_a_chart_has_a_row_a_contender_a_mark_a_malloc_and_no_endless_interval(tmp_path):
-    values = {support.cell(c, m): noisy(ns) for c, m, ns in (("a", "glibc", 10.0), ("a", "tcmalloc", 50.0))}
-    values[support.cell("pooled")] = [2.0]
-    (group,) = rows.groups(read(support.results_file(tmp_path / "r.jsonl", values)), {})
+    values = times(a=10.0, a_on_tcmalloc=50.0) | {support.cell("pooled"): [2.0]}
+    (group,) = rows.groups(results(tmp_path, values), {})
     drawn = chart.of_group(group)
     root = ElementTree.fromstring(drawn.svg)
     counts = [len(root.findall(f".//*[@class='{name}']")) for name in ("mark", "whisker")]
@@ -91,11 +89,7 @@ def test_a_chart_has_a_row_a_contender_a_mark_a_malloc_and_no_endless_interval(t
 
 
 def headline_rows(tmp_path, ours):
-    values = {support.cell("make_shared"): noisy(20.0), support.cell("make_shared", "tcmalloc"): noisy(10.0)}
-    values |= {support.cell("pooled"): noisy(ours)}
-    described = {"w": Description("w", "W", headlines=[Headline("the work", {})])}
-
-    return headlines.rows(estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values))), described)
+    return [headline(tmp_path, times(make_shared=20.0, make_shared_on_tcmalloc=10.0, pooled=ours))]
 
 
 @pytest.mark.parametrize(
@@ -121,14 +115,7 @@ def test_where_not_to_use_it_is_an_answer_of_its_own(tmp_path):
 
 def test_where_something_else_is_surely_faster_is_told(tmp_path):
     described = {"w": Description("w", "W", limits=["raw"])}
-    values = {
-        support.cell("pooled"): noisy(10.0),
-        support.cell("quicker", scale=0.5): noisy(8.0),
-        support.cell("raw"): noisy(1.0),
-        support.cell("make_shared", "tcmalloc"): noisy(9.0),
-        support.cell("alike"): noisy(9.9, share=0.1),
-        support.cell("pooled_local"): noisy(5.0),
-    }
-    results = read(support.results_file(tmp_path / "r.jsonl", values))
-    lost = findings.losses(rows.groups(results, described), estimate.collect(results))
+    values = times(pooled=10.0, raw=1.0, make_shared_on_tcmalloc=9.0, pooled_local=5.0) | times(0.1, alike=9.9)
+    found = results(tmp_path, values | {support.cell("quicker", scale=0.5): noisy(8.0)})
+    lost = findings.losses(rows.groups(found, described), estimate.collect(found))
     assert [loss.contender for loss in lost] == ["quicker", "make_shared on tcmalloc"]

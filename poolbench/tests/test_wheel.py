@@ -18,17 +18,6 @@ pytestmark = [
     pytest.mark.real_machine,
     pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="needs g++ and ninja"),
 ]
-PROGRAM = """
-#include <memory>
-#include <vector>
-struct packet { char bytes[200]; };
-int main() {
-    for (int round = 0; round < 300; ++round) {
-        std::vector<std::shared_ptr<packet>> all;
-        for (int i = 0; i < 2000; ++i) all.push_back(std::make_shared<packet>());
-    }
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +94,8 @@ def test_the_installed_command_builds_and_measures_and_writes_to_the_users_own_d
 
 
 def test_the_installed_command_profiles_a_program(installed, tmp_path):
-    source, program = tmp_path / "program.cpp", tmp_path / "program"
-    source.write_text(PROGRAM)
-    subprocess.run(["g++", "-std=c++20", "-O2", "-g", source, "-o", program], check=True)
+    source, program = PROFILER / "tests/profiled.cpp", tmp_path / "program"
+    subprocess.run(["g++", "-std=c++20", "-O2", "-g", source, "-o", program, "-pthread"], check=True)
     done = installed("profile", "--samples", "3", "--top", "1", "--", str(program))
     assert done.returncode == 0, done.stderr
-    assert "packet" in done.stdout and "std::make_shared" in done.stdout
+    assert "my::Packet" in done.stdout and "std::make_shared" in done.stdout

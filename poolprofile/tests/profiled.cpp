@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What the tests of `poolbench profile` record; its argument says how it ends.
+// What the tests of `poolbench profile` record; its argument says how it ends, or what it does in place of the usual work.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -55,10 +55,40 @@ void work(int rounds) {
     }
 }
 
+// Each page is new.
+void grow() {
+    for (int i = 0; i < 4'000'000; ++i)
+        see(std::memset(std::malloc(100), 1, 100));
+}
+
+// The first malloc after the pause, when no window is open, merges all that was freed.
+void merge() {
+    std::vector<void*> kept(400'000);
+    for (void*& each : kept)
+        each = std::malloc(48);
+    for (void* each : kept)
+        std::free(each);
+    usleep(20'000);
+    void* large = std::malloc(4096);
+    std::free(std::malloc(200 << 20));
+    std::free(large);
+}
+
+void call(std::size_t size) {
+    for (int i = 0; i < 1000; ++i) {
+        void* block = std::malloc(size);
+        see(block);
+        std::free(block);
+    }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
     const char* how = count > 1 ? arguments[1] : "exit";
+    if (std::strcmp(how, "grow") == 0) return grow(), 0;
+    if (std::strcmp(how, "merge") == 0) return merge(), 0;
+    if (std::strcmp(how, "call") == 0) return call(4242), 0;
     if (std::strcmp(how, "fork") == 0) {
         work(50);
         if (fork() == 0) {

@@ -287,6 +287,14 @@ def test_what_asks_an_allocator_itself_is_named_and_can_be_pooled():
     assert found.advice == "pooled::allocator"
 
 
+KEY = ("T", "new")
+PLAN = plan.Plan(b"", 1, 1, 2000, 1000.0, {KEY: 1000.0})
+
+
+def a_census(found: trace.Trace, kinds: dict, of_event=None, of_usable=None) -> census.Census:
+    return census.Census("/p", [found], kinds, [of_event or {}], [{}], [of_usable or {}])
+
+
 def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
     """Of (thread, address, size or 0 for an end), one a tick."""
     rows = np.zeros(len(events), trace.EVENT)
@@ -301,11 +309,10 @@ def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
 def test_a_plan_keeps_order_and_creates_before_it_what_is_only_freed(monkeypatch):
     monkeypatch.setattr(plan, "FEWEST_EVENTS", 1)
     found = synthetic([(1, 0xA0, 50), (2, 0xB0, 0), (2, 0xA0, 0), (1, 0xA0, 60), (2, 0xA0, 0), (1, 0xA8, 8)])
-    key = ("T", "new")
-    known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key, (1, 60): key}], [{}], [{}])
-    made = plan.make(known, [key])
+    known = a_census(found, {KEY: census.Kind(*KEY, "x")}, {(1, 50): KEY, (1, 60): KEY})
+    made = plan.make(known, [KEY])
     assert (made.threads, made.windows, made.events) == (2, 1, 6)
-    assert made.pairs_of[key] == 2.5 and made.pairs == 3  # the one that is only freed has the size of these
+    assert made.pairs_of[KEY] == 2.5 and made.pairs == 3  # the one that is only freed has the size of these
     objects = np.frombuffer(made.data, plan.OBJECT, 4, offset=len(plan.MAGIC) + 12)
     assert objects["size"].tolist() == [50, 60, 8, 50] or objects["size"].tolist() == [50, 60, 8, 60]
     assert objects["before"].tolist() == [0, 0, 0, 1]  # by the thread that creates that size
@@ -317,13 +324,12 @@ def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_
     # What one thread creates the other drops, at once: a replay that lost the order would wait for ever, or crash.
     events = [each for at in range(4000) for each in ((1, 64 * at + 64, 50), (2, 64 * at + 64, 0))]
     found = synthetic([*events, (1, 1 << 40, 500), (2, 1 << 41, 0)])
-    key = ("T", "new")
-    known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key}], [{}], [{}])
-    made, path = plan.make(known, [key]), tmp_path / "plan"
+    known = a_census(found, {KEY: census.Kind(*KEY, "x")}, {(1, 50): KEY})
+    made, path = plan.make(known, [KEY]), tmp_path / "plan"
     path.write_bytes(made.data)
     replayer = native.replayer(lambda text: None)
     ours = Malloc(OURS, str(native.pooled_new(lambda text: None)))
-    modes = saving.modes_of(made, [key], [key], ["glibc", OURS])
+    modes = saving.modes_of(made, [KEY], [KEY], ["glibc", OURS])
     assert {(mode.pooled, mode.malloc) for mode in modes} == {
         ("1", "glibc"), ("malloc", "glibc"), ("malloc,1", "glibc"), ("new", OURS), ("new,1", OURS), ("none", "glibc")
     }  # fmt: skip
@@ -346,18 +352,16 @@ def test_only_what_is_asked_for_is_replayed(profiled):
 def test_a_saving_is_what_was_recorded_less_what_was_replayed():
     kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
     kind.windows.append(np.array([[1.0, 100, 4000, 100, 1000]] * 6))  # 40 ns and 10 ns
-    key = ("T", "new")
-    known = census.Census("/p", [synthetic([(1, 1, 8)])], {key: kind}, [{}], [{}])
-    made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
+    known = a_census(synthetic([(1, 1, 8)]), {KEY: kind})
     times = {
         saving.Mode("malloc"): [60e-6] * 5, saving.Mode("malloc", "other"): [30e-6] * 5, saving.Mode("1"): [20e-6] * 5,
         saving.Mode("malloc,1"): [20e-6] * 5, saving.Mode("malloc,1", "other"): [18e-6] * 5,
         saving.Mode(saving.NONE): [10e-6] * 5,
     }  # fmt: skip
-    found = saving.conclude(known, made, [key], [key], times)
-    assert found.of_kind[key].ns == pytest.approx(40)  # 50 now, 10 then
-    assert found.of_kind[key].share == pytest.approx(0.04)  # a million times 40 ns, of a second
-    assert found.of_kind[key].verdict == "saves"
+    found = saving.conclude(known, PLAN, [KEY], [KEY], times)
+    assert found.of_kind[KEY].ns == pytest.approx(40)  # 50 now, 10 then
+    assert found.of_kind[KEY].share == pytest.approx(0.04)  # a million times 40 ns, of a second
+    assert found.of_kind[KEY].verdict == "saves"
     assert found.of_malloc["other"].ns == pytest.approx(30)
     assert found.of_edit["other"].ns == pytest.approx(42) and found.adds["other"].ns == pytest.approx(12)
     told = report.answer(known, found)
@@ -377,7 +381,7 @@ def test_calls_that_merge_freed_blocks_are_the_cost_of_the_small_objects():
     found.events["bits"][0] |= np.uint64(((1 << 18) - 1) << 10)  # as long as an event can say
     found.long_calls = np.array([(10, 1, 4096, 300_000_000)], trace.LONG_CALL)
     assert census._costs(found).tolist() == [0.0, 100.0, 100.0, 100.0]  # that one is counted once, not for all windows
-    known = census.Census("/p", [found], {("S", "new"): small, ("L", "new"): large}, [{}], [{}])
+    known = a_census(found, {("S", "new"): small, ("L", "new"): large})
     census._settle_merging(known)
     assert small.cost_ns == small.merging_ns == pytest.approx(100) and large.cost_ns == 0
     assert known.share_inside == pytest.approx(0.3)
@@ -386,19 +390,17 @@ def test_calls_that_merge_freed_blocks_are_the_cost_of_the_small_objects():
 
 
 def test_page_faults_are_the_cost_of_new_memory_which_no_change_saves():
-    key = ("T", "new")
     found = synthetic([(1, 0xA0 + at, 48) for at in range(10)])
     for at, ns in ((2, 3000), (5, 400), (7, 2000), (8, 1000)):
         found.events["bits"][at] = np.uint64(trace.ALLOCATE | (ns << 10) | (48 << 28))
     found.windows = [dataclasses.replace(found.windows[0], faults=2)]
-    known = census.Census("/p", [found], {key: census.Kind(*key, "x", objects=1e5)}, [{(1, 48): key}], [{}], [{}])
+    known = a_census(found, {KEY: census.Kind(*KEY, "x", objects=1e5)}, {(1, 48): KEY})
     census._count_events(known, 0, found)
-    kind = known.kinds[key]
+    kind = known.kinds[KEY]
     # As many as there were faults, the longest ones.
     assert kind.malloc_ns == pytest.approx(700) and kind.new_memory_ns == pytest.approx(500)
-    made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
     times = {saving.Mode(name): [ns * 1e-6] * 5 for name, ns in (("malloc", 300), ("1", 60), (saving.NONE, 10))}
-    predicted = saving.conclude(known, made, [key], [], times).of_kind[key]
+    predicted = saving.conclude(known, PLAN, [KEY], [], times).of_kind[KEY]
     assert predicted.ns == pytest.approx(700 - 500 - 50) and predicted.share == pytest.approx(0.015)
     assert predicted.low == pytest.approx(predicted.high) == pytest.approx(0.015)
     assert "0.05 s of it in page faults, for new memory, which no change saves" in report.head(known)
@@ -406,50 +408,18 @@ def test_page_faults_are_the_cost_of_new_memory_which_no_change_saves():
     assert census._faults(found, found.event_costs, np.zeros(10, int)).sum() == 3  # no fault takes 400 ns
 
 
-def compiled(source, path, *flags):
-    subprocess.run(["g++", "-x", "c++", "-", *flags, "-o", path], input=source.encode(), check=True)
-    return path
-
-
-GROWS = """
-#include <stdlib.h>
-#include <string.h>
-int main() {
-    for (int i = 0; i < 4000000; ++i) memset(malloc(100), 1, 100);
-}
-"""
-
-
 @needs_compiler
 def test_a_window_says_how_many_page_faults_there_were(profiled, tmp_path):
-    program = compiled(GROWS, tmp_path / "grows", "-O0")
-    _, (found,) = record((profiled[0], program), tmp_path / "t")
+    _, (found,) = record(profiled, tmp_path / "t", "grow")
     for window in found.windows[:-1]:
         of_window = (found.events["tick"] >= window.begin) & (found.events["tick"] <= window.end)
         pages = np.count_nonzero(of_window) * 112 / 4096
         assert 0.5 * pages - 4 <= window.faults <= 1.5 * pages + 4
 
 
-MERGES = """
-#include <stdlib.h>
-#include <unistd.h>
-void* kept[400000];
-int main() {
-    for (int i = 0; i < 400000; ++i) kept[i] = malloc(48);
-    for (int i = 0; i < 400000; ++i) free(kept[i]);
-    usleep(20000);  // no window is open
-    void* large = malloc(4096);
-    kept[0] = malloc(200 << 20);
-    free(kept[0]);
-    free(large);
-}
-"""
-
-
 @needs_compiler
 def test_a_call_that_merges_what_was_freed_is_noted_outside_of_windows(profiled, tmp_path):
-    program = compiled(MERGES, tmp_path / "merges", "-O0")
-    status, (found,) = record((profiled[0], program), tmp_path / "t")
+    status, (found,) = record(profiled, tmp_path / "t", "merge")
     assert status == 0
     (merging,) = [each for each in found.long_calls if each["size"] == 4096]
     # 400,000 blocks; on a machine that is merely slow, the others are none of these.
@@ -460,19 +430,17 @@ def test_a_call_that_merges_what_was_freed_is_noted_outside_of_windows(profiled,
 def test_no_saving_exceeds_the_time_in_malloc_and_free_nor_that_the_programs():
     kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
     kind.windows.append(np.array([[1.0, 100, 190_000, 100, 10_000]] * 6))  # 2 us an object: 2 s of a program of 1 s
-    key = ("T", "new")
-    known = census.Census("/p", [synthetic([(1, 1, 8)])], {key: kind}, [{}], [{}])
-    made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
+    known = a_census(synthetic([(1, 1, 8)]), {KEY: kind})
     # The replay that allocates nothing took longer than the others, as noise may have it.
     own = {saving.Mode(saving.NONE): [30e-6] * 5}
     others = [saving.Mode("malloc"), saving.Mode("malloc", "other"), saving.Mode("1"), saving.Mode("malloc,1")]
-    found = saving.conclude(known, made, [key], [key], own | {mode: [20e-6] * 5 for mode in others})
+    found = saving.conclude(known, PLAN, [KEY], [KEY], own | {mode: [20e-6] * 5 for mode in others})
     assert known.share_inside == pytest.approx(2.0)
-    for each in (found.of_kind[key], found.of_malloc["other"], found.of_edit["glibc"]):
+    for each in (found.of_kind[KEY], found.of_malloc["other"], found.of_edit["glibc"]):
         assert each.ns == pytest.approx(1000) and each.share == pytest.approx(1.0)
         assert each.low <= each.high <= 1.0
     half = own | {mode: [530e-6] * 5 for mode in others}  # 500 ns an object after the change
-    assert saving.conclude(known, made, [key], [key], half).of_edit["glibc"].share == pytest.approx(0.5)
+    assert saving.conclude(known, PLAN, [KEY], [KEY], half).of_edit["glibc"].share == pytest.approx(0.5)
 
 
 SLEEPY_MALLOC = """
@@ -485,18 +453,15 @@ extern "C" void* malloc(size_t size) {
     return next(size);
 }
 """
-CALLS_IT = """
-#include <stdlib.h>
-int main() { for (int i = 0; i < 1000; ++i) free(malloc(4242)); }
-"""
 
 
 @needs_compiler
 def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_path, monkeypatch):
-    library = compiled(SLEEPY_MALLOC, tmp_path / "libsleepy.so", "-shared", "-fPIC")
-    program = compiled(CALLS_IT, tmp_path / "calls", "-O0")
+    library = tmp_path / "libsleepy.so"
+    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", library]
+    subprocess.run(command, input=SLEEPY_MALLOC, text=True, check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
-    status, (found,) = record((profiled[0], program), tmp_path / "t")
+    status, (found,) = record(profiled, tmp_path / "t", "call")
     slept = found.event_costs[(found.event_sizes == 4242) & (found.event_kinds == trace.ALLOCATE)]
     assert status == 0 and len(slept) > 10
     # 200 us pass, and the duration of an event has room for 60 to 130 of them; the system call itself takes a few.
@@ -516,7 +481,7 @@ def test_frees_whose_begin_no_window_saw_are_known_by_what_outlives_a_window():
     kinds = {key: census.Kind(*key, "x", objects=1.0) for key in [("Short", "new"), ("Long", "new"), ("Rare", "new")]}
     short, long, rare = kinds
     shares = {64: [(long, 48, 3.0), (rare, 60, 1.0)]}
-    known = census.Census("/p", [found], kinds, [{(1, 50): short}], [{}], [shares])
+    known = a_census(found, kinds, {(1, 50): short}, shares)
     census._count_events(known, 0, found)
     assert [kind.windows[0][0, 3] for kind in kinds.values()] == [1, 300, 100]  # frees
     assert kinds[long].free_ns == kinds[rare].free_ns == 100

@@ -31,11 +31,6 @@ def first_error(compiler: str, *flags: str) -> str:
     return found[1] if found else ""
 
 
-@pytest.mark.parametrize("compiler", [GCC, CLANG])
-def test_linux_is_supported_by_both_compilers(compiler):
-    assert first_error(compiler, "-std=c++20") == ""
-
-
 @pytest.mark.parametrize(
     ("compilers", "flags", "error"),
     [
