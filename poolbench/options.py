@@ -14,7 +14,6 @@ import typer
 import typer.core
 
 from poolbench.errors import Failed
-from poolbench.plan.selection import Selection
 from poolbench.results import find
 from poolbench.results.read import Results, read_measured
 
@@ -136,10 +135,6 @@ def pairs(words: list[str] | None, option: str) -> list[tuple[str, str]]:
             raise typer.BadParameter(f"{option} takes NAME=PATH, not '{word}'")
         found.append((name, value))
     return found
-
-
-def selection_of(workload, variant, contender, malloc, toolchain) -> Selection:
-    return Selection.of(workload=workload, variant=variant, contender=contender, malloc=malloc, toolchain=toolchain)
 
 
 def results_of(path: Path | None) -> Results:

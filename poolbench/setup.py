@@ -3,22 +3,17 @@
 All else is in pyproject.toml."""
 
 import shutil
-import subprocess
+import sys
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(CHECKOUT))
+from poolbench import where  # noqa: E402
+
 SOURCES = ("include", "src", "bench", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "LICENSE")
-
-
-def commit() -> str:
-    words = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
-    try:
-        return subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 class WithSources(build_py):
@@ -37,7 +32,7 @@ class WithSources(build_py):
                 shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("results", "__pycache__"))
             else:
                 shutil.copyfile(source, target / name)
-        (target / "COMMIT").write_text(commit() + "\n")
+        (target / where.COMMIT).write_text(where.of_sources() + "\n")
 
 
 setup(cmdclass={"build_py": WithSources})

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from poolbench.analysis.claims import counted
-from poolbench.analysis.estimate import Rows, fastest_first, matching
+from poolbench.analysis.estimate import Rows
 from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Row
 from poolbench.analysis.rows import Group as Cells
 from poolbench.options import colours
-from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
+from poolbench.plan.description import MAIN_TOOLCHAIN
 from poolbench.plan.selection import short
 
 NONE = "–"
@@ -44,14 +44,17 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if size < 10 else f"{value:.1f}" if size < 100 else f"{value:,.0f}"
 
 
-def interval(figure: Figure | None) -> str:
-    if figure is None or not math.isfinite(figure.high):
-        return NONE
-    return f"{number(figure.low)}…{number(figure.high)}"
-
-
 def range_text(low: float, high: float) -> str:
-    return interval(Figure(0, low, high))
+    return f"{number(low)}…{number(high)}" if math.isfinite(high) else NONE
+
+
+def interval(figure) -> str:
+    """Of what has a lower and an upper end, or is None."""
+    return range_text(figure.low, figure.high) if figure else NONE
+
+
+def times(lead) -> str:
+    return f"{number(lead.ratio)}× ({interval(lead)})"
 
 
 def _row(row: Row, usual: float, headings: Iterable[str]) -> list[str]:
@@ -87,7 +90,7 @@ def group_sheet(group: Cells) -> Sheet:
 
 
 def lead_text(lead: Lead | None) -> str:
-    return f"{number(lead.ratio)}× ({range_text(lead.low, lead.high)}) {lead.verdict}" if lead else NONE
+    return f"{times(lead)} {lead.verdict}" if lead else NONE
 
 
 def deciding(rows: Iterable[HeadlineRow]) -> str:
@@ -212,7 +215,7 @@ def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sh
 def claim_test_text(test) -> str:
     if test.value is None:
         return f"{test.what}: {test.why}"
-    spread = f" ({range_text(test.low, test.high)})" if test.low is not None else ""
+    spread = f" ({interval(test)})" if test.low is not None else ""
     why = f" [{test.why}]" if test.why else ""
     return f"{test.what}: {number(test.value)}{spread}, bounds: {test.bounds}{why}"
 
@@ -235,16 +238,11 @@ def print_claims(claims: Iterable) -> None:
 
 
 def advice_sheet(title: str, estimated: Rows, operation: str = "") -> Sheet:
-    from poolbench.analysis.advice import WRITTEN
+    from poolbench.analysis.advice import records
 
     rows = [
-        [
-            WRITTEN.get(row["contender"], row["contender"]),
-            row["malloc"],
-            number(row["median"]),
-            range_text(row["low"], row["high"]),
-        ]
-        for row in fastest_first(matching(estimated, {"measure": TIME}))
+        [each["written"], each["malloc"], number(each["median"]), range_text(each["low"], each["high"])]
+        for each in records(estimated)
     ]
     columns = ["handle", "malloc", "ns/op", "95% interval"]
     return Sheet(title, columns, rows, f"one op: {operation}" if operation else "", {"handle", "malloc"})

@@ -53,18 +53,6 @@ OnlyOption = Annotated[
 NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count; do not predict savings.")]
 
 
-def _read(paths: list[Path]):
-    from poolprofile import trace
-
-    found, bad = [], []
-    for path in paths:
-        try:
-            found.append(trace.read(path))
-        except BadInput as error:
-            bad.append(str(error))
-    return found, bad
-
-
 def _census(traces: list):
     from poolprofile import census
 
@@ -229,12 +217,13 @@ def profile(
         if warning := hardware.busy_warning(busy):
             options.say(warning)
         status = launch.run(command, recorder, directory, most << 20, STANDARD_ERROR if as_json else None)
-        paths = sorted(directory.glob("*.pooltrace"))
-        for path in paths:
+        traces = []
+        for path in sorted(directory.glob("*.pooltrace")):
             trace.note(path, hardware.describe(), began, busy)
-        traces, bad = _read(paths)
-        for why in bad:
-            options.complain(why)
+            try:
+                traces.append(trace.read(path))
+            except BadInput as error:
+                options.complain(str(error))
         if not traces:
             raise Failed(
                 f"{command[0]} left no trace (exit status {status}): it was linked statically, cleared LD_PRELOAD, "
@@ -263,12 +252,11 @@ def replay(
     They are replayed with its mallocs. Types are named by the program's file and debug information, if they are still
     where they were.
     """
-    pattern = _pattern(only)
-    found, bad = _read(traces)
-    if bad:
-        raise BadInput(bad[0])
-    asked = None if no_replay else Replays(samples, top, pattern, seed)
-    _report(found, asked, as_json, kept=True, again=True)
+    from poolprofile import trace
+
+    asked = Replays(samples, top, _pattern(only), seed)
+    found = [trace.read(path) for path in traces]
+    _report(found, None if no_replay else asked, as_json, kept=True, again=True)
 
 
 def add_to(app: typer.Typer, name: str = "profile") -> None:

@@ -2,7 +2,7 @@
 """What an allocation is for: which type, created how, and where in the user's code."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from poolprofile.symbols import UNKNOWN, Frame
@@ -80,20 +80,19 @@ class Purpose:
         return ADVICE.get(self.how, "")
 
 
-def first_argument(text: str, begin: int) -> str:
-    """Of a template: what stands behind "<" at `begin`, until its comma or end."""
+def _depths(text: str, brackets: str, begin: int = 0) -> Iterator[tuple[int, str, int]]:
+    """Each letter with its place and the number of brackets around it; those of "->" are none."""
     depth = 0
     for at in range(begin, len(text)):
-        letter = text[at]
-        if letter in "<({[":
-            depth += 1
-        elif letter == ">" and text[at - 1] == "-":
-            continue  # the arrow of a lambda's result
-        elif letter in ">)}]":
-            if depth == 0:
-                return text[begin:at].strip()
-            depth -= 1
-        elif letter == "," and depth == 0:
+        depth -= text[at] in brackets[1::2] and text[at - 1 : at + 1] != "->"
+        yield at, text[at], depth
+        depth += text[at] in brackets[::2]
+
+
+def first_argument(text: str, begin: int) -> str:
+    """Of a template: what stands behind "<" at `begin`, until its comma or end."""
+    for at, letter, depth in _depths(text, "<>(){}[]", begin):
+        if depth < 0 or (depth == 0 and letter == ","):
             return text[begin:at].strip()
     return text[begin:].strip()
 
@@ -113,16 +112,11 @@ def outline(name: str, length: int) -> str:
     for most in (3, 2, 1, 0):
         if len(name) <= length:
             break
-        depth, kept = 0, []
-        for at, letter in enumerate(name):
-            closes = letter == ">" and name[at - 1] != "-"
-            depth -= closes
+        kept = ""
+        for _, letter, depth in _depths(name, "<>"):
             if depth <= most:
-                kept.append(letter)
-            depth += letter == "<"
-            if letter == "<" and depth == most + 1:
-                kept.append("...")
-        name = "".join(kept)
+                kept += letter + "..." * (letter == "<" and depth == most)
+        name = kept
     return name
 
 
@@ -202,9 +196,8 @@ def is_users(frame: Frame) -> bool:
 
 def _name_alone(function: str) -> str:
     """Without parameters, and without the result that a template's name begins with."""
-    depth, begin = 0, 0
-    for at, letter in enumerate(function):
-        depth += (letter in "<[") - (letter in ">]")
+    begin = 0
+    for at, letter, depth in _depths(function, "<>[]"):
         if depth == 0 and letter == " " and not function.endswith("operator", 0, at):
             begin = at + 1
         if depth == 0 and letter == "(" and at > begin:

@@ -7,11 +7,11 @@ import bisect
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from poolbench.errors import Failed
+from poolbench.system import process
 from poolprofile.trace import Module
 
 SECONDS = 300  # for one module: a large one with debug information takes a while
@@ -33,11 +33,11 @@ class Frame:
         return self.function if self.function != UNKNOWN else f"{os.path.basename(self.module)} (no debug information)"
 
 
-def tools() -> tuple[str, str, str]:
-    found = shutil.which("addr2line"), shutil.which("c++filt"), shutil.which("nm")
-    if not all(found):
-        raise Failed("addr2line, c++filt and nm are missing (Debian: apt install binutils)")
-    return found
+def _said(tool: str, *words: str, asked: str = "") -> list[str]:
+    """The lines that a tool writes; none when it takes too long."""
+    if not shutil.which(tool):
+        raise Failed(f"{tool} is missing (Debian: apt install binutils)")
+    return (process.output([tool, *words], asked, seconds=SECONDS) or "").splitlines()
 
 
 def demangled(names: Iterable[str]) -> dict[str, str]:
@@ -45,16 +45,14 @@ def demangled(names: Iterable[str]) -> dict[str, str]:
     names = sorted(set(names))
     if not names:
         return {}
-    asked = "\n".join("_Z" + "TS" + name.lstrip("*") for name in names)
-    done = subprocess.run([tools()[1]], input=asked, capture_output=True, text=True, check=True, timeout=SECONDS)
-    said = [line.removeprefix("typeinfo name for ") for line in done.stdout.splitlines()]
-    return dict(zip(names, said, strict=True))
+    said = _said("c++filt", asked="\n".join("_Z" + "TS" + name.lstrip("*") for name in names))
+    return dict(zip(names, (line.removeprefix("typeinfo name for ") for line in said), strict=True))
 
 
-def _parse(text: str, module: str) -> dict[int, tuple[Frame, ...]]:
+def _parse(said: list[str], module: str) -> dict[int, tuple[Frame, ...]]:
     """addr2line -a -f -i: an address, then a function and its place for each call that is inlined there."""
     found: dict[int, list[Frame]] = {}
-    lines = iter(text.splitlines())
+    lines = iter(said)
     frames: list[Frame] = []
     for line in lines:
         if re.fullmatch(r"0x[0-9a-f]+", line):
@@ -68,15 +66,11 @@ def _parse(text: str, module: str) -> dict[int, tuple[Frame, ...]]:
 
 def _functions(path: str) -> list[tuple[int, int]]:
     """Begin and end of each function that the module names, sorted."""
-    for words in (["-S", "--defined-only"], ["-D", "-S", "--defined-only"]):
-        done = subprocess.run(["nm", *words, path], capture_output=True, text=True, check=False, timeout=SECONDS)
-        fields = (line.split() for line in done.stdout.splitlines())
-        found = sorted(
-            (int(f[0], 16), int(f[0], 16) + int(f[1], 16)) for f in fields if len(f) == 4 and f[2] in "tTwWiu"
-        )
-        if found:
-            return found
-    return []
+    found: list[tuple[int, int]] = []
+    for words in (["-S"], ["-D", "-S"]):
+        fields = [line.split() for line in ([] if found else _said("nm", *words, "--defined-only", path))]
+        found += [(int(f[0], 16), int(f[0], 16) + int(f[1], 16)) for f in fields if len(f) == 4 and f[2] in "tTwWiu"]
+    return sorted(found)
 
 
 def _believed(frames: tuple[Frame, ...], address: int, functions: list[tuple[int, int]]) -> tuple[Frame, ...]:
@@ -113,13 +107,7 @@ class Symbols:
                 wanted.setdefault(module, []).append(address)
         for module, those in wanted.items():
             asked = "\n".join(f"0x{address - 1 - module.base:x}" for address in those)
-            command = [tools()[0], "-a", "-f", "-i", "-C", "-e", module.path]
-            try:
-                said = subprocess.run(
-                    command, input=asked, capture_output=True, text=True, check=False, timeout=SECONDS
-                ).stdout
-            except subprocess.TimeoutExpired:
-                said = ""
+            said = _said("addr2line", "-a", "-f", "-i", "-C", "-e", module.path, asked=asked)
             parsed, functions = _parse(said, module.path), _functions(module.path)
             for address in those:
                 at = address - 1 - module.base

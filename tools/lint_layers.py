@@ -28,60 +28,36 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from single_header import version
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def within(folder: str, names: str) -> list[str]:
-    return [f"{folder}{name}.hpp" for name in names.split()]
-
-
-# A header may include its own layer and those before it. Files stand for themselves, folders for what is in them.
+# A header may include its own layer and those before it. Folder -> the headers (without .hpp) and folders in it.
 LAYERS = {
-    "config": within("", "fwd config version") + within("detail/", "macros"),
-    "base": [
-        "error.hpp",
-        *within("detail/", "algorithm atomics bits intrusive_list size_class"),
-    ],
-    "os": [
-        "impl/os",
-        *within("impl/plugins/", "copies copies_elf copies_none"),
-        *within("impl/instrument/", "sanitizer"),
-    ],
-    "heap": [
-        "impl/heap",
-        *within("detail/", "page_map"),
-        *within("impl/instrument/", "checked_memory free_mark"),
-    ],
-    "cache": [
-        "impl/cache",
-        *within("detail/", "class_cache gate thread_cache"),
-    ],
-    "pool": [
-        "impl/pool",
-        "impl/plugins",
-        "impl/instrument",
-        *within("", "options stats"),
-        *within("detail/", "core fast_path"),
-    ],
-    "teardown": ["impl/teardown", *within("", "destroy_in_place reclaim_scope")],
-    "smart": [
-        *within("", "allocator default_pool local_pool pending pool make_shared rc_from_this rc_ptr tail to_shared"),
-        *within("", "unique_ptr"),
-        *within("impl/instrument/", "drop"),
-        *within("detail/", "control_block counted_object"),
-        *within("detail/", "make"),
-        *within("detail/", "standard_control_block tailed"),
-    ],
-    "object": [
-        "impl/object",
-        *within("", "lifecycle object_pool"),
-        *within("detail/", "recycle_list slot"),
-    ],
-    "compat": ["compat"],
-    "all": ["pooled.hpp"],
+    "config": {"": "fwd config version", "detail/": "macros"},
+    "base": {"": "error", "detail/": "algorithm atomics bits intrusive_list size_class"},
+    "os": {"impl/": "os", "impl/plugins/": "copies copies_elf copies_none", "impl/instrument/": "sanitizer"},
+    "heap": {"impl/": "heap", "detail/": "page_map", "impl/instrument/": "checked_memory free_mark"},
+    "cache": {"impl/": "cache", "detail/": "class_cache gate thread_cache"},
+    "pool": {"impl/": "pool plugins instrument", "": "options stats", "detail/": "core fast_path"},
+    "teardown": {"impl/": "teardown", "": "destroy_in_place reclaim_scope"},
+    "smart": {
+        "": "allocator default_pool local_pool pending pool make_shared rc_from_this rc_ptr tail to_shared unique_ptr",
+        "impl/instrument/": "drop",
+        "detail/": "control_block counted_object make standard_control_block tailed",
+    },
+    "object": {"impl/": "object", "": "lifecycle object_pool", "detail/": "recycle_list slot"},
+    "compat": {"": "compat"},
+    "all": {"": "pooled"},
 }
 NAMES = list(LAYERS)
-RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in parts}
+RANK = {
+    f"{folder}{name}": rank
+    for rank, parts in enumerate(LAYERS.values())
+    for folder, names in parts.items()
+    for name in names.split()
+}
 # How many lines the headers of a layer have at most.
 LINES = {
     "base": 673,
@@ -126,7 +102,7 @@ class Header(NamedTuple):
 
 def layer_of(name: str) -> int | None:
     """Of a header, or of the folder that it is in."""
-    path = PurePosixPath(name)
+    path = PurePosixPath(name).with_suffix("")
     return next((RANK[part] for part in map(str, (path, *path.parents)) if part in RANK), None)
 
 
@@ -215,20 +191,16 @@ def check_cycles(headers: dict[str, Header]) -> list[Finding]:
     return []
 
 
-def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding]:
-    header = headers.get("version.hpp")
+def check_version(include: Path) -> list[Finding]:
+    cmake_lists, changelog = (include.parent / name for name in ("CMakeLists.txt", "CHANGELOG.md"))
     text = cmake_lists.read_text(encoding="utf-8") if cmake_lists.is_file() else ""
     declared = re.search(r"\bproject\(.*?\bVERSION\s+(\d+\.\d+\.\d+)", text, re.DOTALL)
-    if header is None or declared is None:
+    if declared is None or not (include / "pooled/version.hpp").is_file():
         return []
     findings = []
-    for part, value in zip(("MAJOR", "MINOR", "PATCH"), declared[1].split("."), strict=True):
-        for number, line in enumerate(header.lines, 1):
-            found = re.fullmatch(rf"#define POOLED_VERSION_{part} (\d+)", line)
-            if found and found[1] != value:
-                message = f"says {part.lower()} version {found[1]}, CMakeLists.txt says {value}"
-                findings.append(Finding(header.shown, number, message))
-    changelog = cmake_lists.parent / "CHANGELOG.md"
+    if (said := version(include)) != declared[1]:
+        message = f"says {said}, CMakeLists.txt says {declared[1]}"
+        findings.append(Finding("include/pooled/version.hpp", 1, message))
     if changelog.is_file() and f"\n## [{declared[1]}]" not in changelog.read_text(encoding="utf-8"):
         findings.append(Finding("CHANGELOG.md", 1, f"has no entry for {declared[1]}, the version in CMakeLists.txt"))
     return findings
@@ -287,12 +259,7 @@ def main(argv: list[str] | None = None) -> int:
     if not headers:
         print(f"{options.include}/pooled holds no header", file=sys.stderr)
         return 2
-    findings = (
-        check_layers(headers)
-        + check_cycles(headers)
-        + check_length(headers)
-        + check_version(headers, options.include.parent / "CMakeLists.txt")
-    )
+    findings = check_layers(headers) + check_cycles(headers) + check_length(headers) + check_version(options.include)
     for header in headers.values():
         findings += check_opening(header) + check_macros(header)
     if not options.no_compile:

@@ -117,17 +117,9 @@ def check_systems() -> bool:
     out.mkdir(parents=True, exist_ok=True)
 
     def compiles(target: str) -> bool:
-        command = [
-            sys.executable,
-            "-m",
-            "ziglang",
-            "c++",
-            "-target",
-            target,
-            "-std=c++20",
-            "-DPOOLED_UNTESTED_PLATFORM=1",
-        ]
-        return run(*command, "-Iinclude", "-c", "examples/quick_start.cpp", "-o", out / f"{target}.o")
+        flags = ["-target", target, "-std=c++20", "-DPOOLED_UNTESTED_PLATFORM=1", "-Iinclude"]
+        command = [sys.executable, "-m", "ziglang", "c++", *flags, "-c", "examples/quick_start.cpp"]
+        return run(*command, "-o", out / f"{target}.o")
 
     with ThreadPoolExecutor(2) as workers:
         return all(list(workers.map(compiles, UNTESTED_SYSTEMS)))

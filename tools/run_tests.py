@@ -19,6 +19,7 @@ import sysconfig
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -74,22 +75,17 @@ class Outcome(NamedTuple):
         return self.failed == 0 and not self.broken
 
 
-_spent = threading.local()  # processor seconds of the commands that this thread has run
+class Spent(threading.local):
+    cpu = 0.0  # processor seconds of the commands that this thread has run
 
 
-class Watch:
-    """Seconds, and processor seconds of the commands that this thread has run, since it was made."""
+_spent = Spent()
 
-    def __init__(self):
-        self._began = self.now()
 
-    @staticmethod
-    def now() -> tuple[float, float]:
-        return time.monotonic(), getattr(_spent, "cpu", 0.0)
-
-    def spent(self) -> tuple[float, float]:
-        (seconds, cpu), (began, cpu_then) = self.now(), self._began
-        return seconds - began, cpu - cpu_then
+def stopwatch() -> Callable[[], tuple[float, float]]:
+    """What tells the seconds, and the processor seconds of the commands of this thread, since now."""
+    began, cpu = time.monotonic(), _spent.cpu
+    return lambda: (time.monotonic() - began, _spent.cpu - cpu)
 
 
 def run(*command) -> bool:
@@ -97,7 +93,7 @@ def run(*command) -> bool:
     child = subprocess.Popen([str(part) for part in command], cwd=ROOT, stdin=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
-    _spent.cpu = getattr(_spent, "cpu", 0.0) + usage.ru_utime + usage.ru_stime
+    _spent.cpu += usage.ru_utime + usage.ru_stime
     return child.returncode == 0
 
 
@@ -112,15 +108,12 @@ def read_junit(path: Path):
     return total("tests"), total("failures", "errors"), total("skipped", "disabled")
 
 
-def outcome_of(
-    name: str, junit: Path, passed: bool, build: tuple[float, float], watch: Watch, parts: list[Path] | None = None
-) -> Outcome:
-    """`parts`: what the executables wrote that the runner counts as one test each."""
-    times = {"build": build, "run": watch.spent()}
+def outcome_of(name: str, junit: Path, passed: bool, parts: Iterable[Path] = (), **times) -> Outcome:
+    """`parts`: what the executables wrote that the runner counts as one test each. `times`: build and run."""
     if not junit.is_file():
         return Outcome(name, broken="no test ran", **times)
     tests, failed, skipped = read_junit(junit)
-    for part in parts or []:
+    for part in parts:
         more = read_junit(part)
         # A failure in it is one of the runner's already.
         tests, failed, skipped = tests + more[0] - 1, failed + max(more[1] - 1, 0), skipped + more[2]
@@ -134,13 +127,13 @@ def outcome_of(
 
 def build_preset(name: str, preset: str, targets: list[str]) -> Outcome:
     """Configures and builds; with no targets, those of the build preset."""
-    watch = Watch()
+    watch = stopwatch()
     broken = ""
     if not run("cmake", "--preset", preset):
         broken = "configure failed"
     elif not run("cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else [])):
         broken = "build failed"
-    return Outcome(name, broken=broken, build=watch.spent())
+    return Outcome(name, broken=broken, build=watch())
 
 
 def missing_for_cross(preset: str) -> str:
@@ -158,7 +151,7 @@ def test_preset(preset: str, labels: list[str]) -> Outcome:
     built = build_preset(name, preset, [target for label in labels for target in TARGETS[label]])
     if built.broken:
         return built
-    watch = Watch()
+    watch = stopwatch()
     junit = ROOT / "build" / preset / "junit.xml"
     junit.unlink(missing_ok=True)
     results = ROOT / "build" / preset / "test" / "results"
@@ -167,11 +160,11 @@ def test_preset(preset: str, labels: list[str]) -> Outcome:
     if labels:
         words += ["--label-regex", f"^({'|'.join(labels)})$"]
     passed = run("ctest", "--preset", preset, *words)
-    return outcome_of(name, junit, passed, built.build, watch, sorted(results.glob("*.xml")))
+    return outcome_of(name, junit, passed, results.glob("*.xml"), build=built.build, run=watch())
 
 
 def test_python() -> Outcome:
-    watch = Watch()
+    watch = stopwatch()
     junit = ROOT / "build" / "pytest.xml"
     junit.unlink(missing_ok=True)
     # Tests of a file stay together: they share a browser, a wheel, a compiled program. Groups (--dist loadgroup)
@@ -179,18 +172,18 @@ def test_python() -> Outcome:
     words = ["-q", "-n", "auto", "--dist", "loadfile", f"--junitxml={junit}", "poolbench/tests"]
     words += ["poolprofile/tests", "tools/tests"]
     passed = run(sys.executable, "-m", "pytest", *words)
-    return outcome_of("python", junit, passed, (0.0, 0.0), watch)
+    return outcome_of("python", junit, passed, run=watch())
 
 
 def test_benchmarks(built: Outcome) -> Outcome:
     if built.broken:
         return built
-    watch = Watch()
+    watch = stopwatch()
     results = ROOT / "build" / "smoke.jsonl"
     results.unlink(missing_ok=True)
     words = ["--profile=smoke", f"--bin=gcc={BENCH}", f"--output={results}"]
     passed = run(sys.executable, "-m", "poolbench", "run", *words)
-    return built._replace(tests=1, failed=0 if passed else 1, run=watch.spent())
+    return built._replace(tests=1, failed=0 if passed else 1, run=watch())
 
 
 def print_summary(outcomes: list[Outcome]):

@@ -116,14 +116,9 @@ def further(estimated: Rows) -> list[str]:
 
 def record(choice: Choice) -> dict:
     """For programs."""
-    return {
-        **dataclasses.asdict(choice),
-        "written": choice.written,
-        "worth_it": choice.worth_it,
-        "malloc_is_enough": choice.malloc_is_enough,
-        "over_glibc_verdict": choice.over_glibc.verdict,
-        "over_best_verdict": choice.over_best.verdict,
-    }
+    more = {name: getattr(choice, name) for name in ("written", "worth_it", "malloc_is_enough")}
+    more |= {f"{name}_verdict": getattr(choice, name).verdict for name in ("over_glibc", "over_best")}
+    return dataclasses.asdict(choice) | more
 
 
 def records(estimated: Rows) -> list[dict]:

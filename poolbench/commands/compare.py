@@ -66,9 +66,18 @@ def _executable(side: str, path: Path, chosen: Selection) -> program.Program:
     return program.load(side, path.resolve())
 
 
-def _common(sides: list[program.Program], chosen: Selection, libraries: list, everything: dict) -> list[Cell]:
-    """The cells of the quick profile that both can measure, on glibc's malloc unless others are asked for; as cells of
-    the old one."""
+def _common(chosen: Selection, old: list[Cell], new: list[Cell], alone: str, sides: str) -> list[Cell]:
+    """The cells chosen that both have: of our contenders, unless others are named."""
+    if left := len(set(old) ^ set(new)):
+        options.say(f"{left} cells {alone}: left out")
+    both = [cell for cell in chosen.filter(old) if cell in set(new)]
+    if cells := [cell for cell in both if chosen.contender or is_ours(cell.contender)]:
+        return cells
+    raise BadInput(f"the two {sides}")
+
+
+def _measurable(sides: list[program.Program], chosen: Selection, libraries: list, everything: dict) -> list[Cell]:
+    """Of the quick profile, on glibc's malloc unless others are asked for; as cells of the old one."""
     names = [malloc.name for malloc in libraries]
     chosen.check("malloc", names)
     names = names if chosen.malloc else names[:1]
@@ -76,13 +85,8 @@ def _common(sides: list[program.Program], chosen: Selection, libraries: list, ev
         [dataclasses.replace(cell, toolchain=OLD) for cell in matrix.cells_of("quick", [side], names, everything)]
         for side in sides
     )
-    if left := len(set(old) ^ set(new)):
-        options.say(f"{left} cells can be measured with one of the two alone: left out")
-    cells = [cell for cell in chosen.filter(old) if cell in set(new)]
-    cells = [cell for cell in cells if chosen.contender or is_ours(cell.contender)]
-    if not cells:
-        raise BadInput("the two executables have no such cell in common (Release builds are wanted)")
-    return cells
+    none = "executables have no such cell in common (Release builds are wanted)"
+    return _common(chosen, old, new, "can be measured with one of the two alone", none)
 
 
 def _long_enough(cells: list[Cell], bench: program.Program, libraries: list, limit: float, rule: Rule) -> list[Cell]:
@@ -125,7 +129,7 @@ def _measured(
     try:  # those of the run that is continued: a new choice would differ
         cells = [Cell.from_record(record) for record in there.session["selection"]["cells"]]
     except (AttributeError, KeyError, TypeError):
-        cells = _long_enough(_common(sides, chosen, libraries, everything), sides[0], libraries, limit, rule)
+        cells = _long_enough(_measurable(sides, chosen, libraries, everything), sides[0], libraries, limit, rule)
     libraries = [each for each in libraries if each.name in {cell.malloc for cell in cells}]
     selection = {**chosen.describe(), "cells": [cell.to_record() for cell in cells]}
     cells = [dataclasses.replace(cell, toolchain=side) for cell in cells for side in SIDES]
@@ -155,13 +159,8 @@ def _of_files(paths: list[Path], chosen: Selection) -> list[Results]:
         if not side.finished:
             options.complain(f"{side.path.name} is UNFINISHED: its run was stopped")
     there = [side.cells() for side in sides]
-    if left := len(set(there[0]) ^ set(there[1])):
-        options.say(f"{left} cells are in one of the two alone: left out")
-    common = set(chosen.filter(sorted(set(there[0]) & set(there[1]), key=str)))
-    kept = {cell for cell in common if chosen.contender or is_ours(cell.contender)}
-    if not kept:
-        raise BadInput("the two files have no such cell in common")
-    return [side.only(kept) for side in sides]
+    kept = _common(chosen, *there, "are in one of the two alone", "files have no such cell in common")
+    return [side.only(set(kept)) for side in sides]
 
 
 def compare(
@@ -202,7 +201,7 @@ def compare(
 
     if sorted((len(files or []), len(bins or []))) != [0, 2]:
         raise BadInput("two executables are compared, --bin OLD --bin NEW, or two results files, OLD NEW")
-    chosen = options.selection_of(workload, variant, contender, malloc, None)
+    chosen = Selection.of(workload=workload, variant=variant, contender=contender, malloc=malloc)
     rule = Rule(samples, max(samples, MOST), precision, budget)
     if require_decided:
         rule = Rule(samples, max(samples, MOST_TO_DECIDE), min(precision, fail_above / 2), math.inf)

@@ -167,7 +167,9 @@ def run(
     """
     with options.when_interrupted("interrupted; the same command continues from here"):
         libraries, names = mallocs_of(malloc, profile)
-        chosen = options.selection_of(workload, variant, contender, names, toolchain)
+        chosen = Selection.of(
+            workload=workload, variant=variant, contender=contender, malloc=names, toolchain=toolchain
+        )
         descriptions = description.load()
         cells, programs, libraries = found_for(profile, chosen, libraries, bins, descriptions)
         if dry_run:

@@ -10,6 +10,7 @@ import typer
 from poolbench import options
 from poolbench.errors import BadInput
 from poolbench.plan import description
+from poolbench.plan.selection import Selection
 
 EPILOG = """\b
 Examples:
@@ -39,7 +40,8 @@ def table(
     if summary and form is Format.json:
         raise BadInput("--summary is for people: text or markdown")
     found = options.results_of(results)
-    kept = set(options.selection_of(workload, variant, contender, malloc, toolchain).filter(found.cells()))
+    chosen = Selection.of(workload=workload, variant=variant, contender=contender, malloc=malloc, toolchain=toolchain)
+    kept = set(chosen.filter(found.cells()))
     descriptions = description.load()
     if summary:
         found = found.only(kept)

@@ -9,7 +9,7 @@ import typer
 
 from poolbench import options
 from poolbench.commands import trial
-from poolbench.errors import BadInput, Failed
+from poolbench.errors import BadInput
 from poolbench.measure.run_plan import SEED
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -71,13 +71,8 @@ def _asked(
 
 
 def _new_pattern(path: Path) -> None:
-    try:
-        with path.open("x") as file:
-            file.write(own.TEMPLATE.read_text())
-    except FileExistsError as error:
-        raise BadInput(f"{path} exists: name a new file") from error
-    except OSError as error:
-        raise Failed(f"{path} cannot be written: {error.strerror}") from error
+    trial.check_new(path)
+    path.write_text(own.TEMPLATE.read_text())
     typer.echo(str(path))
     options.say(f"change it, then: poolbench try --pattern {path}")
 
@@ -126,7 +121,7 @@ def try_own(
         _new_pattern(new_pattern)
         return
     trial.check_new(output)
-    chosen = options.selection_of(None, variant, None, None, toolchain)
+    chosen = Selection.of(variant=variant, toolchain=toolchain)
     chosen.check("variant", PATTERNS)  # an error before anything that takes time
     chosen.check("toolchain", [each.name for each in toolchains.TOOLCHAINS])
     asked = _asked(header, type_name, arguments, pattern, flags, sources or [])

@@ -14,7 +14,7 @@ from poolbench.analysis.rows import Group
 from poolbench.plan.description import MAIN_TOOLCHAIN, Description, is_ours
 from poolbench.results.read import Results
 from poolbench.system.mallocs import OURS as OURS_PRELOADED
-from poolbench.tables import number, range_text
+from poolbench.tables import number, times
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) ->
     counts = {verdict: verdicts.count(verdict) for verdict in LeadVerdict}
     counted_so = ", ".join(f"{verdict} in {count}" for verdict, count in counts.items() if count)
     least, most = (
-        f"{number(lead.ratio)}× ({range_text(lead.low, lead.high)}) as fast in “{row.headline.work}”"
+        f"{times(lead)} as fast in “{row.headline.work}”"
         for row, lead in (choose(found, key=lambda pair: pair[1].ratio) for choose in (min, max))
     )
     ratios = [lead.ratio for _, lead in found]
@@ -69,10 +69,7 @@ def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
     worst: dict[str, Loss] = {}
     for loss in sorted(lost, key=lambda loss: -loss.ratio):
         worst.setdefault(loss.where, loss)
-    said = [
-        f"{loss.contender} is {number(loss.ratio)}× ({range_text(loss.low, loss.high)}) as fast in “{loss.where}”."
-        for loss in worst.values()
-    ]
+    said = [f"{loss.contender} is {times(loss)} as fast in “{loss.where}”." for loss in worst.values()]
     figure = f"{len(worst)} measurements where something is faster" if worst else "nothing measured is surely faster"
     return [
         _against("Against glibc's malloc, the better of new and make_shared", "glibc's malloc", over_glibc),

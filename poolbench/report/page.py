@@ -3,7 +3,6 @@
 
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,10 +43,9 @@ def _summary(found: list[headlines.Row]) -> dict:
 
 def _losses_sheet(losses: list[findings.Loss]) -> Sheet:
     lines = [
-        [loss.where, loss.contender, tables.number(loss.theirs), tables.number(loss.ours),
-         f"{tables.number(loss.ratio)}× ({tables.range_text(loss.low, loss.high)})"]
+        [loss.where, loss.contender, tables.number(loss.theirs), tables.number(loss.ours), tables.times(loss)]
         for loss in losses
-    ]  # fmt: skip
+    ]
     columns = ["work", "contender", "its ns/op", "pooled's ns/op", "pooled ÷ it (95% interval)"]
     return Sheet("Where something else behind a smart pointer is faster", columns, lines, words={"work", "contender"})
 
@@ -169,16 +167,13 @@ def template(name: str) -> jinja2.Template:
 
 def write(path: Path, text: str) -> None:
     """Whole or not at all: a full disk leaves the page of last time."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         raise Failed(f"{path} cannot be written: {error.strerror}") from error

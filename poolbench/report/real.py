@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
 """Markdown tables of what `poolbench real` measured: programs that others wrote, as they are and with a pool."""
 
-import statistics
 from collections.abc import Callable
 
+from poolbench.analysis import stats
+from poolbench.analysis.estimate import collect
 from poolbench.plan.cell import Cell
+from poolbench.plan.description import TIME
 from poolbench.results.read import Results
 from poolbench.system.mallocs import DEFAULT, OURS
 from poolbench.system.real import AS_IS
@@ -23,17 +25,13 @@ def facts(results: Results) -> dict[str, dict]:
 
 
 def figures(results: Results) -> Figures:
-    samples: dict[Cell, list[dict]] = {}
-    for cell, sample in results.samples:
-        samples.setdefault(cell, []).append(sample)
+    taken = collect(results)
     return {
         (cell.workload, cell.contender, cell.malloc): {
-            CPU: statistics.median(each["ns_per_op"] for each in taken) / 1e9,
-            PEAK: statistics.median(each["figures"][PEAK] for each in taken),
-            "runs": len(taken),
+            CPU: stats.median(times) / 1e9, PEAK: stats.median(taken[cell, PEAK]), "runs": len(times)
         }
-        for cell, taken in samples.items()
-    }
+        for (cell, measure), times in taken.items() if measure == TIME
+    }  # fmt: skip
 
 
 def different_output(results: Results) -> list[Cell]:

@@ -66,9 +66,11 @@ def run(command: list[str], environment: dict[str, str], limit: float) -> Ended:
         return Ended(None if late else status, _tail(out), _tail(err), seconds)
 
 
-def output(command: list[str], text: str = "", environment: dict[str, str] | None = None) -> str | None:
+def output(
+    command: list[str], text: str = "", environment: dict[str, str] | None = None, seconds: float = 60
+) -> str | None:
     """Standard output, or None when the command failed."""
-    settings = {"input": text, "env": environment, "timeout": 60, "capture_output": True, "text": True}
+    settings = {"input": text, "env": environment, "timeout": seconds, "capture_output": True, "text": True}
     try:
         done = subprocess.run(command, check=False, **settings)
     except (OSError, subprocess.TimeoutExpired):

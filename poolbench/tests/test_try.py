@@ -9,8 +9,8 @@ import pytest
 
 from poolbench.commands import try_own
 from poolbench.errors import BadInput
-from poolbench.options import selection_of
 from poolbench.plan import program
+from poolbench.plan.selection import Selection
 from poolbench.system import mallocs, own, toolchains
 from poolbench.system.toolchains import Probed
 from poolbench.tests import support
@@ -112,7 +112,7 @@ def test_each_pattern_has_a_table_and_says_what_to_take(run, header):
 def test_the_handles_of_both_are_measured_on_each_malloc(tmp_path):
     bench = program.load("gcc", support.fake_trial(tmp_path, own.TYPE, ["burst"]))
     libraries = [mallocs.Malloc("glibc"), mallocs.Malloc("other", "/o.so")]
-    cells = try_own._cells(bench, own.TYPE, libraries, 10, 1, selection_of(None, None, None, None, None))
+    cells = try_own._cells(bench, own.TYPE, libraries, 10, 1, Selection())
     on_other = {cell.contender for cell in cells if cell.malloc == "other"}
     assert on_other == {"make_shared", "make_unique", "pooled", "pooled_unique"} and len(cells) == 9
 

@@ -59,7 +59,7 @@ CIRCLE = {
         (CIRCLE, "impl/os/c.hpp:4", "impl/os/a.hpp -> impl/os/b.hpp -> impl/os/c.hpp -> impl/os/a.hpp"),
         ({"impl__os__a": "", "opening": "#pragma once\n"}, "impl/os/a.hpp:1", "SPDX"),
         ({"impl__os__a": "#define bad 1\n"}, "impl/os/a.hpp:3", "POOLED_BAD"),
-        ({"version": VERSIONS}, "version.hpp:5", "patch version 2, CMakeLists.txt says 1"),
+        ({"version": VERSIONS}, "version.hpp:1", "says 2.2.2, CMakeLists.txt says 2.2.1"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(found, bodies, place, words):

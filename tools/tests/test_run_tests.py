@@ -24,7 +24,7 @@ def test_counts_come_from_one_suite_or_several_and_no_tests_are_a_failure(tmp_pa
     junit = tmp_path / "junit.xml"
     if text is not None:
         junit.write_text(text, encoding="utf-8")
-    found = run_tests.outcome_of("name", junit, passed, (0.0, 0.0), run_tests.Watch())
+    found = run_tests.outcome_of("name", junit, passed)
     assert (found.tests, found.failed, found.skipped, found.ok) == expected
 
 
