@@ -22,6 +22,7 @@ import reference  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / "build/site-source"
+SITE = ROOT / "tools/site"  # settings, style and a script of the site
 # Pages of the site that lie outside of docs/.
 OUTSIDE = {
     "README.md": "index.md",
@@ -47,43 +48,8 @@ GUIDE += ["compiled-library", "platforms", "modules", "faq"]
 INSIDE = ["concepts", "one-allocation", "mechanisms", "mutants", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]
-# Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row
-# for them.
-STYLE = """\
-.md-grid { max-width: 76rem; }
-.md-typeset pre > code { font-size: .75em; }
-.md-typeset thead:not(:has(th:not(:empty))) { display: none; }
-.md-typeset__table td:first-child { white-space: normal; }
-@media (max-width: 44em) { .md-typeset table:not([class]) :is(th, td) { min-width: 4rem; padding: .6em .5em; } }
-"""
 BEHIND = "---\nsearch:\n  boost: 0.2\n---\n"  # of a header: guide and reference are found first
-CONFIGURATION = """\
-site_name: pooled
-site_url: ""
-use_directory_urls: false
-docs_dir: {docs}
-site_dir: {site}
-theme:
-  name: material
-  font: false
-  features: [navigation.tabs, navigation.top, toc.follow, search.highlight, content.code.copy]
-  palette:
-    - media: "(prefers-color-scheme: light)"
-      scheme: default
-      primary: teal
-      toggle: {{ icon: material/weather-night, name: Dark }}
-    - media: "(prefers-color-scheme: dark)"
-      scheme: slate
-      primary: teal
-      toggle: {{ icon: material/weather-sunny, name: Light }}
-extra_css: [style.css]
-plugins: [search, offline]
-markdown_extensions: [tables, pymdownx.highlight, pymdownx.superfences]
-validation:
-  links: {{ not_found: warn, anchors: warn, unrecognized_links: warn, absolute_links: warn }}
-nav:
-{navigation}
-"""
+CONFIGURATION = "INHERIT: {settings}\ndocs_dir: {docs}\nsite_dir: {site}\nnav:\n{navigation}\n"
 
 
 def page_of(header: str) -> str:
@@ -144,7 +110,7 @@ def navigation() -> str:
 
 def make_local(site: Path):
     """Replaces the script that the theme would load from a server, for search in pages opened from disk."""
-    shutil.copy(ROOT / "tools/file_worker.js", site / "assets/file_worker.js")
+    shutil.copy(SITE / "file_worker.js", site / "assets/file_worker.js")
     for page in site.rglob("*.html"):
         local = os.path.relpath(site / "assets/file_worker.js", page.parent)
         text = page.read_text(encoding="utf-8").replace("https://unpkg.com/iframe-worker/shim", local)
@@ -172,12 +138,13 @@ def main(arguments: list[str]) -> int:
         else:
             shutil.copy(source, page)
     reference.write(STAGE / "reference", lambda text, page: redirect(text, ROOT / "docs/reference" / page.name, page))
-    (STAGE / "style.css").write_text(STYLE, encoding="utf-8")
+    shutil.copy(SITE / "style.css", STAGE)
     (STAGE / "headers").mkdir(parents=True)
     for header, names in HEADERS.items():
         (STAGE / page_of(header)).write_text(reference_page(header, names), encoding="utf-8")
     configuration = ROOT / "build/mkdocs.yml"
-    configuration.write_text(CONFIGURATION.format(docs=STAGE, site=site, navigation=navigation()), encoding="utf-8")
+    folders = {"settings": SITE / "mkdocs.yml", "docs": STAGE, "site": site}
+    configuration.write_text(CONFIGURATION.format(**folders, navigation=navigation()), encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", str(configuration)]
     status = subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False).returncode
     if status == 0:

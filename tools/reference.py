@@ -7,6 +7,7 @@ copies in which they are marked as documentation. As in the headers, a comment i
 
 import html
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -24,31 +25,6 @@ WORK = ROOT / "build/doxygen"
 # Where members of public classes are declared besides the headers of the reference.
 SHARED = ["fwd.hpp"]
 FACTS = {"complexity": "Complexity", "exceptions": "Exceptions", "threads": "Thread safety"}
-SETTINGS = """\
-INPUT = {work}/source
-STRIP_FROM_PATH = {work}/source
-RECURSIVE = YES
-FILE_PATTERNS = *.hpp
-OUTPUT_DIRECTORY = {work}
-GENERATE_HTML = NO
-GENERATE_LATEX = NO
-GENERATE_XML = YES
-XML_PROGRAMLISTING = NO
-EXTRACT_ALL = YES
-HAVE_DOT = NO
-CLASS_GRAPH = NO
-SEARCH_INCLUDES = NO
-MACRO_EXPANSION = YES
-EXPAND_ONLY_PREDEF = YES
-MARKDOWN_SUPPORT = NO
-AUTOLINK_SUPPORT = NO
-PREDEFINED = POOLED_ALWAYS_INLINE=inline POOLED_INLINE_ENTRY= POOLED_NOINLINE= POOLED_EXPORT= POOLED_API= \\
-             POOLED_ABI_TAG= POOLED_TRACKED_ENTRY= POOLED_CALLER= POOLED_ACQUISITION_AT_CALLER= \\
-             POOLED_HAS_STOP_TOKEN=1 POOLED_HAS_EXCEPTIONS=1 inline=
-QUIET = YES
-WARN_AS_ERROR = YES
-WARN_NO_PARAMDOC = NO
-"""
 
 
 def escape(comment: str) -> str:
@@ -169,8 +145,8 @@ class Headers:
             copy = WORK / "source" / header
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(marked((INCLUDE / header).read_text(encoding="utf-8")), encoding="utf-8")
-        (WORK / "Doxyfile").write_text(SETTINGS.format(work=WORK), encoding="utf-8")
-        done = subprocess.run(["doxygen", WORK / "Doxyfile"], capture_output=True, text=True, check=False)
+        command, environment = ["doxygen", ROOT / "tools/Doxyfile"], {**os.environ, "WORK": str(WORK)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0 or done.stderr:
             raise SystemExit(f"reference.py: doxygen: {done.stderr}")
         self._compounds = {}
