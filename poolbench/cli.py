@@ -8,12 +8,12 @@ not hold); 2 the command line or a file is wrong; 3 compare: cells are undecided
 import importlib
 import importlib.util
 from importlib import metadata
-from typing import Annotated
 
 import typer
 
 from poolbench import options
 from poolbench.commands import advise, claims, compare, doctor, real, report, run, table, try_own
+from poolbench.options import option
 
 EPILOG = """\b
 Examples:
@@ -46,10 +46,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def every_command(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors go to standard error.")] = False,
+    version: option(bool, "Print the version.", "--version", callback=_version, is_eager=True) = False,
+    quiet: option(bool, "Only errors go to standard error.", "--quiet", "-q") = False,
 ) -> None:
     options.quiet = quiet
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 import typer.core
@@ -90,49 +90,45 @@ def share(text: str | float) -> float:
     return float(found[1]) / (100 if found[2] else 1)
 
 
-def _names(option: str, short: str, what: str):
-    letters = [short] if short else []
-    return typer.Option(option, *letters, metavar="NAME", help=f"{what} For several, repeat the option or use commas.")
+def option(kind: Any, text: str, *names: str, **how) -> Any:
+    """The annotation of a command's option; `text` is its help."""
+    return Annotated[kind, typer.Option(*names, help=text, **how)]
 
 
-WorkloadOption = Annotated[list[str] | None, _names("--workload", "-w", '"e1" is enough.')]
-VariantOption = Annotated[list[str] | None, _names("--variant", "", "Only these.")]
-ContenderOption = Annotated[list[str] | None, _names("--contender", "-c", "Only these.")]
-MallocOption = Annotated[list[str] | None, _names("--malloc", "-m", "Only on these.")]
-ToolchainOption = Annotated[list[str] | None, _names("--toolchain", "-t", "Only with these.")]
-BinOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--bin", metavar="TOOLCHAIN=PATH", help="Use this pooled-bench (and pooled-bench-O0 beside it); build nothing."
-    ),
-]
-SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**31, help="Seed for the order of the measurements.")]
-LeastOption = Annotated[
-    int, typer.Option("--samples", metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
-]
-PrecisionOption = Annotated[
-    float | None, typer.Option("--precision", parser=share, metavar="SHARE", help="More runs until within ±SHARE.")
-]
-TimeoutOption = Annotated[
-    float | None, typer.Option("--timeout", parser=seconds, metavar="TIME", help="Limit of a process run: 60s.")
-]
-BudgetOption = Annotated[
-    float | None, typer.Option("--budget", parser=seconds, metavar="TIME", help="Time for more runs: 90s, 10m, 2h.")
-]
-OutputOption = Annotated[Path | None, typer.Option("--output", help="Write the results to this file.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-ResultsArgument = Annotated[
-    Path | None, typer.Argument(metavar="RESULTS", help="A results file. Default: the newest of your runs.")
-]
+def argument(kind: Any, text: str, **how) -> Any:
+    return Annotated[kind, typer.Argument(help=text, **how)]
 
 
-def pairs(words: list[str] | None, option: str) -> list[tuple[str, str]]:
+def _several(text: str, *names: str) -> Any:
+    return option(list[str] | None, f"{text} For several, repeat the option or use commas.", *names, metavar="NAME")
+
+
+WorkloadOption = _several('"e1" is enough.', "--workload", "-w")
+VariantOption = _several("Only these.", "--variant")
+ContenderOption = _several("Only these.", "--contender", "-c")
+MallocOption = _several("Only on these.", "--malloc", "-m")
+ToolchainOption = _several("Only with these.", "--toolchain", "-t")
+BIN = "Use this pooled-bench (and pooled-bench-O0 beside it); build nothing."
+BinOption = option(list[str] | None, BIN, "--bin", metavar="TOOLCHAIN=PATH")
+SeedOption = option(int, "Seed for the order of the measurements.", metavar="N", min=0, max=2**31)
+LeastOption = option(int, "Minimum number of process runs of each.", "--samples", metavar="N", min=2, max=1000)
+PrecisionOption = option(float | None, "More runs until within ±SHARE.", "--precision", parser=share, metavar="SHARE")
+TimeoutOption = option(float | None, "Limit of a process run: 60s.", "--timeout", parser=seconds, metavar="TIME")
+BudgetOption = option(float | None, "Time for more runs: 90s, 10m, 2h.", "--budget", parser=seconds, metavar="TIME")
+LIVE = "Objects alive at the same time, in all threads."
+LiveOption = option(int, LIVE, metavar="N", min=1, max=1_000_000_000)
+OutputOption = option(Path | None, "Write the results to this file.", "--output")
+JsonOption = option(bool, "Print one JSON object instead of text.", "--json")
+ResultsArgument = argument(Path | None, "A results file. Default: the newest of your runs.", metavar="RESULTS")
+
+
+def pairs(words: list[str] | None, of: str) -> list[tuple[str, str]]:
     """NAME=VALUE, several times."""
     found = []
     for word in words or []:
         name, separator, value = word.partition("=")
         if not name or not separator or not value:
-            raise typer.BadParameter(f"{option} takes NAME=PATH, not '{word}'")
+            raise typer.BadParameter(f"{of} takes NAME=PATH, not '{word}'")
         found.append((name, value))
     return found
 

@@ -6,13 +6,13 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from poolbench import options
 from poolbench.errors import BadInput, Failed
 from poolbench.measure.progress import Progress
+from poolbench.options import argument, option
 from poolbench.results import record
 from poolbench.results.read import Results
 from poolbench.system import hardware, mallocs
@@ -40,17 +40,11 @@ STANDARD_ERROR = 2
 NOT_KEPT = "trace not kept (--keep DIRECTORY keeps it)"
 WORTH = 0.0005  # of the program's time: what pays less than this is not replayed
 
-CommandArgument = Annotated[
-    list[str], typer.Argument(metavar="PROGRAM", show_default=False, help="The program and its arguments.")
-]
-SamplesOption = Annotated[
-    int, typer.Option(metavar="N", min=3, max=1000, help="Replays of each variant, each in its own process.")
-]
-TopOption = Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of types whose saving is measured.")]
-OnlyOption = Annotated[
-    str | None, typer.Option(metavar="REGEX", help="Measure the saving only where 'TYPE at FILE:LINE' matches.")
-]
-NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count; do not predict savings.")]
+CommandArgument = argument(list[str], "The program and its arguments.", metavar="PROGRAM", show_default=False)
+SamplesOption = option(int, "Replays of each variant, each in its own process.", metavar="N", min=3, max=1000)
+TopOption = option(int, "Number of types whose saving is measured.", metavar="N", min=1, max=50)
+OnlyOption = option(str | None, "Measure the saving only where 'TYPE at FILE:LINE' matches.", metavar="REGEX")
+NoReplayOption = option(bool, "Only count; do not predict savings.", "--no-replay")
 
 
 def _census(traces: list):
@@ -183,15 +177,10 @@ def _check_writable(directory: Path) -> None:
 
 def profile(
     command: CommandArgument,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="DIRECTORY", help="Keep the traces here, for poolbench replay.")
-    ] = None,
-    most: Annotated[
-        int,
-        typer.Option(
-            "--most-mebibytes", metavar="N", min=1, max=1 << 16, help="Maximum size of the trace of a process."
-        ),
-    ] = DEFAULT_MEBIBYTES,
+    keep: option(Path | None, "Keep the traces here, for poolbench replay.", metavar="DIRECTORY") = None,
+    most: option(
+        int, "Maximum size of the trace of a process.", "--most-mebibytes", metavar="N", min=1, max=1 << 16
+    ) = DEFAULT_MEBIBYTES,
     samples: SamplesOption = 7,
     top: TopOption = 6,
     only: OnlyOption = None,
@@ -239,7 +228,7 @@ def profile(
 
 
 def replay(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", help="A trace that --keep has kept.")],
+    traces: argument(list[Path], "A trace that --keep has kept.", metavar="TRACE"),
     samples: SamplesOption = 7,
     top: TopOption = 6,
     only: OnlyOption = None,

@@ -5,7 +5,6 @@ import enum
 import json
 import re
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,6 +12,7 @@ from poolbench import options
 from poolbench.commands import trial
 from poolbench.errors import BadInput
 from poolbench.measure.run_plan import SEED
+from poolbench.options import option
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
@@ -107,14 +107,10 @@ def shape_cells(
 
 
 def advise(
-    size: Annotated[str, typer.Option(metavar="BYTES", help="Size of an object (sizeof), or several: 48,256,1500.")],
-    threads: Annotated[
-        int, typer.Option(metavar="N", min=1, max=MOST_THREADS, help="Threads that create and drop at the same time.")
-    ],
-    live: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at the same time, in all threads.")
-    ],
-    pattern: Annotated[Pattern, typer.Option(help="What the threads do with them; see below.")],
+    size: option(str, "Size of an object (sizeof), or several: 48,256,1500.", metavar="BYTES"),
+    threads: option(int, "Threads that create and drop at the same time.", metavar="N", min=1, max=MOST_THREADS),
+    live: options.LiveOption,
+    pattern: option(Pattern, "What the threads do with them; see below."),
     samples: options.LeastOption = 5,
     budget: options.BudgetOption = "40s",
     output: options.OutputOption = None,

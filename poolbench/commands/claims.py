@@ -4,11 +4,10 @@
 import dataclasses
 import enum
 import json
-from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, begin, complain, origin, results_of
+from poolbench.options import ResultsArgument, begin, complain, option, origin, results_of
 
 EPILOG = """\b
 Examples:
@@ -25,7 +24,7 @@ Format = enum.StrEnum("Format", "text json")
 
 def claims(
     results: ResultsArgument = None,
-    form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
+    form: option(Format, "The output format.", "--format", "-f") = Format.text,
 ) -> None:
     """Judge the published claims, and our own promises.
 

@@ -7,7 +7,6 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -17,6 +16,7 @@ from poolbench.measure.progress import Progress, duration
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.sample import take
 from poolbench.measure.stopping import Rule
+from poolbench.options import argument, option
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import is_ours
@@ -164,13 +164,10 @@ def _of_files(paths: list[Path], chosen: Selection) -> list[Results]:
 
 
 def compare(
-    files: Annotated[
-        list[Path] | None, typer.Argument(metavar="OLD NEW", help="Two results files, in place of two executables.")
-    ] = None,
-    bins: Annotated[
-        list[Path] | None,
-        typer.Option("--bin", metavar="PATH", help="Given twice: the old and the new pooled-bench or checkout."),
-    ] = None,
+    files: argument(list[Path] | None, "Two results files, in place of two executables.", metavar="OLD NEW") = None,
+    bins: option(
+        list[Path] | None, "Given twice: the old and the new pooled-bench or checkout.", "--bin", metavar="PATH"
+    ) = None,
     workload: options.WorkloadOption = None,
     variant: options.VariantOption = None,
     contender: options.ContenderOption = None,
@@ -181,16 +178,13 @@ def compare(
     timeout: options.TimeoutOption = "60s",
     output: options.OutputOption = None,
     seed: options.SeedOption = SEED,
-    fail_above: Annotated[
-        float, typer.Option(parser=options.share, metavar="SHARE", help="Fail if a slowdown exceeds this: 5% or 0.05.")
-    ] = "5%",
-    require_decided: Annotated[
-        bool,
-        typer.Option(
-            "--require-decided", help="With --bin, for CI: whatever the --budget, go on until all is decided."
-        ),
-    ] = False,
-    every: Annotated[bool, typer.Option("--all", help="List every cell, not only those that differ.")] = False,
+    fail_above: option(
+        float, "Fail if a slowdown exceeds this: 5% or 0.05.", parser=options.share, metavar="SHARE"
+    ) = "5%",
+    require_decided: option(
+        bool, "With --bin, for CI: whatever the --budget, go on until all is decided.", "--require-decided"
+    ) = False,
+    every: option(bool, "List every cell, not only those that differ.", "--all") = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare two executables, or two checkouts, in one run; or two results files.

@@ -3,7 +3,6 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -12,6 +11,7 @@ from poolbench.commands import trial
 from poolbench.errors import BadInput, Failed
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
+from poolbench.options import option
 from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection
 from poolbench.results import find
@@ -66,21 +66,13 @@ def _measured(chosen: Selection, runs: int, scale: float, output: Path, seed: in
 
 
 def real(
-    program: Annotated[
-        list[str] | None, typer.Option("--programs", "-p", metavar="NAME", help="Only these folders of bench/real.")
-    ] = None,
-    variant: Annotated[
-        list[str] | None, typer.Option("--variant", metavar="NAME", help="Only as_is, pooled or pooled_containers.")
-    ] = None,
+    program: option(list[str] | None, "Only these folders of bench/real.", "--programs", "-p", metavar="NAME") = None,
+    variant: option(list[str] | None, "Only as_is, pooled or pooled_containers.", "--variant", metavar="NAME") = None,
     malloc: options.MallocOption = None,
-    runs: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Process runs of each.")] = 5,
-    scale: Annotated[float, typer.Option(metavar="SHARE", min=0.001, max=100, help="Of a job's usual size.")] = 1.0,
-    earlier: Annotated[
-        Path | None, typer.Option("--from", metavar="RESULTS", help="Measure nothing: show this file's results.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write the tables to this Markdown file.")
-    ] = None,
+    runs: option(int, "Process runs of each.", metavar="N", min=1, max=1000) = 5,
+    scale: option(float, "Of a job's usual size.", metavar="SHARE", min=0.001, max=100) = 1.0,
+    earlier: option(Path | None, "Measure nothing: show this file's results.", "--from", metavar="RESULTS") = None,
+    report: option(Path | None, "Write the tables to this Markdown file.", "--report", metavar="FILE") = None,
     output: options.OutputOption = None,
     seed: options.SeedOption = SEED,
     as_json: options.JsonOption = False,

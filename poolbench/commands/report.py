@@ -3,11 +3,10 @@
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, origin, results_of, say
+from poolbench.options import ResultsArgument, option, origin, results_of, say
 from poolbench.plan import description
 from poolbench.results.read import Results
 
@@ -33,10 +32,8 @@ def make(results: Results, output: Path | None, judged=None) -> Path:
 
 def report(
     results: ResultsArgument = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page. Default: beside the results.")
-    ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    output: option(Path | None, "The page. Default: beside the results.", "--output", "-o") = None,
+    show: option(bool, "Show it in the browser.", "--open") = False,
 ) -> None:
     """Draw the report: one HTML page that works offline."""
     found = results_of(results)

@@ -3,7 +3,6 @@
 
 import enum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -12,6 +11,7 @@ from poolbench.commands import trial
 from poolbench.errors import BadInput, Failed
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
+from poolbench.options import option
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection
@@ -133,33 +133,24 @@ def results_path(output: Path | None, fresh: bool, profile: str, selection: dict
 
 
 def run(
-    profile: Annotated[
-        Profile, typer.Option(help="quick: minutes; full: published counts, hours; smoke: once, tiny.")
-    ] = (Profile.quick),
+    profile: option(Profile, "quick: minutes; full: published counts, hours; smoke: once, tiny.") = Profile.quick,
     workload: options.WorkloadOption = None,
     variant: options.VariantOption = None,
     contender: options.ContenderOption = None,
     malloc: options.MallocOption = None,
     toolchain: options.ToolchainOption = None,
-    samples: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=1000, help="Least process runs of each.")
-    ] = None,
+    samples: option(int | None, "Least process runs of each.", metavar="N", min=1, max=1000) = None,
     precision: options.PrecisionOption = None,
     budget: options.BudgetOption = None,
     timeout: options.TimeoutOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Results file (continued if it exists) or directory. Default: beside your other runs."),
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start a new run even if a stopped one could be completed.")
-    ] = False,
+    output: option(
+        Path | None, "Results file (continued if it exists) or directory. Default: beside your other runs."
+    ) = None,
+    fresh: option(bool, "Start a new run even if a stopped one could be completed.", "--fresh") = False,
     bins: options.BinOption = None,
     seed: options.SeedOption = SEED,
-    report: Annotated[
-        bool, typer.Option("--report", help="At the end, print the summary and three sentences, and draw the report.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be measured.")] = False,
+    report: option(bool, "At the end, print the summary and three sentences, and draw the report.", "--report") = False,
+    dry_run: option(bool, "Only list what would be measured.", "--dry-run") = False,
 ) -> None:
     """Measure a profile, or a selection of it.
 

@@ -3,12 +3,12 @@
 
 import enum
 import json
-from typing import Annotated
 
 import typer
 
 from poolbench import options
 from poolbench.errors import BadInput
+from poolbench.options import option
 from poolbench.plan import description
 from poolbench.plan.selection import Selection
 
@@ -25,8 +25,8 @@ Format = enum.StrEnum("Format", "text markdown json")
 
 def table(
     results: options.ResultsArgument = None,
-    form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
-    summary: Annotated[bool, typer.Option("--summary", help="One line per workload (text, markdown).")] = False,
+    form: option(Format, "The output format.", "--format", "-f") = Format.text,
+    summary: option(bool, "One line per workload (text, markdown).", "--summary") = False,
     workload: options.WorkloadOption = None,
     variant: options.VariantOption = None,
     contender: options.ContenderOption = None,

@@ -3,7 +3,6 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -11,6 +10,7 @@ from poolbench import options
 from poolbench.commands import trial
 from poolbench.errors import BadInput
 from poolbench.measure.run_plan import SEED
+from poolbench.options import argument, option
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection
@@ -78,33 +78,20 @@ def _new_pattern(path: Path) -> None:
 
 
 def try_own(
-    header: Annotated[Path | None, typer.Argument(metavar="HEADER", help="The header that declares your type.")] = None,
-    type_name: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="The type, such as my::Packet.")
-    ] = None,
-    arguments: Annotated[
-        str, typer.Option("--args", metavar="ARGUMENTS", help="Arguments of its constructor, as C++ expressions.")
-    ] = "",
-    pattern: Annotated[
-        Path | None, typer.Option("--pattern", metavar="FILE", help="Measure the pattern that this header defines.")
-    ] = None,
-    new_pattern: Annotated[
-        Path | None, typer.Option("--new-pattern", metavar="FILE", help="Write a template for a pattern, and exit.")
-    ] = None,
-    flags: Annotated[
-        str, typer.Option(metavar="OPTIONS", help="Compiler and linker options: '-Iinclude -DNAME -lfoo'.")
-    ] = "",
-    sources: Annotated[
-        list[Path] | None,
-        typer.Option("--source", metavar="FILE", help="A source file to build with it; may be repeated."),
-    ] = None,
+    header: argument(Path | None, "The header that declares your type.", metavar="HEADER") = None,
+    type_name: option(str | None, "The type, such as my::Packet.", "--type", metavar="TYPE") = None,
+    arguments: option(str, "Arguments of its constructor, as C++ expressions.", "--args", metavar="ARGUMENTS") = "",
+    pattern: option(Path | None, "Measure the pattern that this header defines.", "--pattern", metavar="FILE") = None,
+    new_pattern: option(
+        Path | None, "Write a template for a pattern, and exit.", "--new-pattern", metavar="FILE"
+    ) = None,
+    flags: option(str, "Compiler and linker options: '-Iinclude -DNAME -lfoo'.", metavar="OPTIONS") = "",
+    sources: option(
+        list[Path] | None, "A source file to build with it; may be repeated.", "--source", metavar="FILE"
+    ) = None,
     variant: options.VariantOption = None,
-    live: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at the same time, in all threads.")
-    ] = 10_000,
-    threads: Annotated[
-        int, typer.Option(metavar="N", min=1, max=256, help="Threads; a hand-off needs at least two.")
-    ] = 1,
+    live: options.LiveOption = 10_000,
+    threads: option(int, "Threads; a hand-off needs at least two.", metavar="N", min=1, max=256) = 1,
     toolchain: options.ToolchainOption = None,
     samples: options.LeastOption = 5,
     budget: options.BudgetOption = "30s",
