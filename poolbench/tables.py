@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Tables for people (text, Markdown) and for programs (CSV, JSON), all of the same rows."""
+"""Tables for people (text, Markdown) and for programs (JSON), all of the same rows."""
 
 import math
 import sys
@@ -191,23 +191,15 @@ def records(groups: Iterable[Cells]) -> list[dict]:
     ]
 
 
-def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sheet:
-    rows = []
+def difference_sheet(title: str, differences: list, fail_above: float) -> Sheet:
+    of_cells, rows = any(each.cell for each in differences), []
     for each in differences:
         verdict = "REGRESSION" if each.regression(fail_above) else str(each.verdict(fail_above))
-        rows.append(
-            [
-                each.what if each.cell else f"{each.what} ({each.cells} cells)",
-                number(each.before),
-                number(each.after),
-                f"{each.ratio - 1:+.1%}",
-                f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if each.high < 1e6 else NONE,
-                verdict,
-            ]
-        )
-    columns = ["what", "before", "after", "change", "95% interval", "verdict"]
-    if not any(each.cell for each in differences):
-        columns, rows = columns[:1] + columns[3:], [row[:1] + row[3:] for row in rows]
+        what = each.what if each.cell else f"{each.what} ({each.cells} cells)"
+        sides = [number(each.before), number(each.after)] if of_cells else []
+        ends = f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if each.high < 1e6 else NONE
+        rows.append([what, *sides, f"{each.ratio - 1:+.1%}", ends, verdict])
+    columns = ["what", *(["before", "after"] if of_cells else []), "change", "95% interval", "verdict"]
     note = f"+: the second is slower; equal: shown to be within {fail_above:.0%}"
     return Sheet(title, columns, rows, note, {"what", "verdict"})
 

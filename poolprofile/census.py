@@ -215,7 +215,7 @@ def _behind_control_blocks(purposes: dict[Place, Purpose], weights: Counter[Plac
     blocks: dict[str, Counter[str]] = {}
     unknown: dict[str, dict[int, list[Place]]] = {}
     for place, what in purposes.items():
-        if what.how in naming.OF_SEPARATE_OBJECTS:
+        if what.how.endswith(naming.SEPARATE):
             blocks.setdefault(what.where, Counter())[what.type] += weights[place]
         elif what.type == naming.UNKNOWN and re.search(r":\d+$", what.where):
             unknown.setdefault(what.where, {}).setdefault(place[1], []).append(place)

@@ -62,12 +62,8 @@ def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, outpu
     """Returns the program's exit status, negative for a signal. What asks poolbench to stop ends the program only: its
     trace is reported. A terminal sends Ctrl-C to both; other signals are passed on."""
     preloaded = " ".join(filter(None, (str(recorder), os.environ.get("LD_PRELOAD"))))
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": preloaded,
-        "POOLBENCH_TRACE_DIRECTORY": str(traces),
-        "POOLBENCH_TRACE_BYTES": str(most_bytes),
-    }
+    settings = {"POOLBENCH_TRACE_DIRECTORY": str(traces), "POOLBENCH_TRACE_BYTES": str(most_bytes)}
+    environment = {**os.environ, "LD_PRELOAD": preloaded, **settings}
     process = subprocess.Popen(command, env=environment, stdout=output)
     handlers = {signal.SIGINT: signal.SIG_IGN}
     handlers |= dict.fromkeys((signal.SIGTERM, signal.SIGHUP), lambda number, frame: process.send_signal(number))

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 
 from poolprofile.symbols import UNKNOWN, Frame
 
+SEPARATE = "shared_ptr(new T): control block"  # of an object that was allocated by itself
 # Control blocks, by the standard library's names: the type that is behind them, and what created it. Where the object
 # is not in its control block, the object itself is an allocation of its own.
 CONTROL_BLOCKS = (
     (r"std::_Sp_counted_ptr_inplace<", "std::make_shared"),
     (r"std::_Sp_counted_deleter<", "std::shared_ptr(p, deleter): control block"),
-    (r"std::_Sp_counted_ptr<", "std::shared_ptr(new T): control block"),
+    (r"std::_Sp_counted_ptr<", f"std::{SEPARATE}"),
     (r"std::(?:__\w+::)?__shared_ptr_emplace<", "std::make_shared"),
-    (r"std::(?:__\w+::)?__shared_ptr_pointer<", "std::shared_ptr(new T): control block"),
+    (r"std::(?:__\w+::)?__shared_ptr_pointer<", f"std::{SEPARATE}"),
     (r"boost::detail::sp_counted_impl_pda?<(?=.*sp_ms_deleter)", "boost::make_shared"),
     (r"boost::detail::sp_counted_impl_pda?<", "boost::shared_ptr(p, deleter): control block"),
-    (r"boost::detail::sp_counted_impl_p<", "boost::shared_ptr(new T): control block"),
+    (r"boost::detail::sp_counted_impl_p<", f"boost::{SEPARATE}"),
 )
-# Those of an object that was allocated by itself.
-OF_SEPARATE_OBJECTS = ("std::shared_ptr(new T): control block", "boost::shared_ptr(new T): control block")
 # Debug information names an inlined function without its namespace: then the file says whose it is.
 CREATOR = re.compile(
     r"(?:\b(?P<owner>std|boost)::(?:__\w+::)?|^)(?P<how>make_shared|allocate_shared|make_unique)(?:_for_overwrite)?<"
@@ -52,18 +51,15 @@ ASIO = re.compile(r"asio::detail::thread_info_base::allocate\b|\basio_handler_al
 LIBRARY = re.compile(r"std::|__gnu_cxx::|boost::|operator new|operator delete|__libc_|malloc$|calloc$|realloc$|_Zn")
 LIBRARY_FILES = re.compile(r"/include/(?:c\+\+|boost)/|/libstdc\+\+-v3/|/bits/|/ext/")
 
-# What to write instead, by how it was created.
+# What to write instead, by how it was created, whoever's function did.
 ADVICE = {
-    "std::make_shared": "pooled::make_shared",
-    "boost::make_shared": "pooled::make_shared",
-    "std::shared_ptr(new T): control block": "pooled::make_shared, which needs none",
-    "boost::shared_ptr(new T): control block": "pooled::make_shared, which needs none",
-    "std::make_unique": "pooled::make_unique",
-    "boost::make_unique": "pooled::make_unique",
+    "make_shared": "pooled::make_shared",
+    SEPARATE: "pooled::make_shared, which needs none",
+    "make_unique": "pooled::make_unique",
     "new": "pooled::make_unique or pooled::make_shared",
     "container": "pooled::allocator",
     "allocator": "pooled::allocator",
-    "boost::asio": "boost::asio::bind_allocator(pooled::allocator<>(), handler)",
+    "asio": "boost::asio::bind_allocator(pooled::allocator<>(), handler)",
 }
 LONGEST, LONG = 120, 80  # characters of a type, of a container's element: above, inner template arguments are left out
 
@@ -77,7 +73,7 @@ class Purpose:
     @property
     def advice(self) -> str:
         """What to write instead; empty: nothing that pools by an object."""
-        return ADVICE.get(self.how, "")
+        return ADVICE.get(re.sub("^(?:std|boost)::", "", self.how), "")
 
 
 def _depths(text: str, brackets: str, begin: int = 0) -> Iterator[tuple[int, str, int]]:

@@ -138,13 +138,9 @@ def answer(census: Census, savings: Savings) -> str:
 
 
 def malloc_sheet(savings: Savings) -> Sheet:
-    rows = [
-        [
-            name,
-            *(percent(of[name]) if name in of else NONE for of in (savings.of_malloc, savings.of_edit, savings.adds)),
-        ]
-        for name in (DEFAULT, *savings.of_malloc)
-    ]
+    told = [savings.of_malloc, savings.of_edit, savings.adds]
+    names = [DEFAULT, *savings.of_malloc]
+    rows = [[name, *(percent(of[name]) if name in of else NONE for of in told)] for name in names]
     columns = ["malloc", "with no change", "and make_shared pooled", "which adds"]
     note = f"shares of the program's time; {OURS}: operator new and delete on the pool, lib{OURS}.so"
     return Sheet("What each malloc, preloaded, would save", columns, rows, note, {"malloc"})

@@ -12,11 +12,11 @@ compiled
   with -DMISTAKE_NAME      for each NAME, which must fail, and the output must match the regex.
 """
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+from expect_report import result_of
 
 EXPECT = re.compile(r"^// expect (?P<name>\w+): (?P<regex>.+)$", re.MULTILINE)
 
@@ -28,34 +28,22 @@ def fail(source, what, output=""):
     return 1
 
 
-def compiled(command, source, *extra):
-    done = subprocess.run(
-        [*command, *extra, "-fsyntax-only", str(source)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**os.environ, "LC_ALL": "C"},
-        check=False,
-    )
-    return done.returncode == 0, done.stdout
-
-
 def check(source, command):
     text = source.read_text(encoding="utf-8")
     mistakes = {match["name"]: match["regex"] for match in EXPECT.finditer(text)}
     if not mistakes:
         return fail(source, "has no line `// expect NAME: <regex>`")
-    ok, output = compiled(command, source)
-    if not ok:
+    command = [*command, "-fsyntax-only", str(source)]
+    status, output = result_of(command)
+    if status != 0:
         return fail(source, "does not compile without a mistake; mend it:", output)
     failures = 0
     for name, regex in mistakes.items():
         if f"MISTAKE_{name}\n" not in text:
             failures += fail(source, f"has no `#ifdef MISTAKE_{name}`")
             continue
-        ok, output = compiled(command, source, f"-DMISTAKE_{name}")
-        if ok:
+        status, output = result_of([*command, f"-DMISTAKE_{name}"])
+        if status == 0:
             failures += fail(source, f"{name} compiles, but must be refused")
         elif not re.search(regex, output):
             failures += fail(source, f"{name} is refused, but the message does not match /{regex}/:", output)

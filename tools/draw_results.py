@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from poolbench.analysis import claims, headlines  # noqa: E402
-from poolbench.analysis.estimate import estimates  # noqa: E402
+from poolbench.analysis.estimate import collect, estimates  # noqa: E402
 from poolbench.plan import description  # noqa: E402
 from poolbench.plan.cell import Cell  # noqa: E402
 from poolbench.report import chart, real  # noqa: E402
@@ -74,14 +74,15 @@ def results_file() -> Path:
 
 
 @cache
-def samples_of(file: Path) -> list[tuple[Cell, dict]]:
+def samples_of(file: Path) -> dict[tuple[Cell, str], list[float]]:
     """Of GCC's optimised program, whose figures they are."""
-    return [each for each in read(file).samples if (each[0].toolchain, each[0].optimisation) == ("gcc", "-O3")]
+    samples = collect(read(file)).items()
+    return {of: values for of, values in samples if (of[0].toolchain, of[0].optimisation) == ("gcc", "-O3")}
 
 
 @cache
-def mallocs_of(file: Path) -> list[str]:
-    return sorted({cell.malloc for cell, _ in samples_of(file)} - {OURS})
+def estimated(file: Path) -> list[dict]:
+    return estimates(read(file))
 
 
 def medians(file: Path, cells: str, contender: str, malloc: str, figures: list[list[str]]) -> list[float]:
@@ -89,12 +90,11 @@ def medians(file: Path, cells: str, contender: str, malloc: str, figures: list[l
     workload, variant, *parameters = cells.split()
     wanted = {"workload": workload, "variant": variant, "contender": contender, "malloc": malloc}
     wanted |= {name: int(value) for name, value in (each.split("=") for each in parameters)}
-    found = [(cell, each) for cell, each in samples_of(file) if wanted.items() <= vars(cell).items()]
-    if len({cell for cell, _ in found}) > 1:
+    found = {cell for cell, _ in samples_of(file) if wanted.items() <= vars(cell).items()}
+    if len(found) > 1:
         raise LookupError(f"{file}: several cells are {wanted}")
-    told = [{TIME: each[TIME], **each["figures"]} for _, each in found]
-    told = [each for each in told if all(figure in each for group in figures for figure in group)]
-    return [statistics.median(sum(each[figure] for figure in group) for each in told) for group in figures if told]
+    values = [[samples_of(file).get((cell, figure), []) for figure in group] for cell in found for group in figures]
+    return [statistics.median(map(sum, zip(*group, strict=True))) for group in values if all(group)]
 
 
 def by_allocator(file: Path, cells: str, figures: list[list[str]]) -> dict[str, list[float]]:
@@ -108,7 +108,8 @@ def row(file: Path, title: str, cells: str, figure: str, limit: str, alone: str 
         return "" if not value else f"{value[0]:.2f}" if "over" in figure else f"{value[0]:,.{int(value[0] < 10)}f}"
 
     def best() -> str:
-        found = {each: medians(file, cells, "make_shared", each, [[figure]]) for each in mallocs_of(file)}
+        mallocs = {cell.malloc for cell, _ in samples_of(file)} - {OURS}
+        found = {each: medians(file, cells, "make_shared", each, [[figure]]) for each in mallocs}
         least = min((value[0], each) for each, value in found.items() if value)[1] if any(found.values()) else ""
         return f"{shown('make_shared', least)} ({least})" if least else ""
 
@@ -134,14 +135,14 @@ def written(page: str, file: Path) -> str:
 @cache
 def promises(file: Path) -> str:
     results = read(file)
-    ours = [each for each in claims.judge(estimates(results), installed=results.installed) if each.by == claims.OURS_BY]
+    ours = [each for each in claims.judge(estimated(file), installed=results.installed) if each.by == claims.OURS_BY]
     return f"\nOf the promises of this project in `poolbench/claims.toml`, {claims.counted(ours)} in this file.\n"
 
 
 def result(file: Path) -> chart.Chart:
     """A row a work, as the report begins."""
     results = read(file)
-    rows = headlines.rows(estimates(results), description.load(), results.installed)
+    rows = headlines.rows(estimated(file), description.load(), results.installed)
     return chart.picture([each for each in rows if each.headline.measure == TIME])
 
 

@@ -9,9 +9,17 @@ With REGEX (Python's re, searched in all that the command writes), the command m
 --none it must succeed and write nothing.
 """
 
+import os
 import re
 import subprocess
 import sys
+
+
+def result_of(command: list[str], **how) -> tuple[int, str]:
+    """Its exit status, and all that it writes."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    done = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, check=False, **streams, **how)
+    return done.returncode, done.stdout
 
 
 def problem_of(expected: str, status: int, output: str) -> str:
@@ -29,11 +37,9 @@ def main(argv: list[str]) -> int:
     if len(argv) < 4 or argv[2] != "--":
         print(__doc__, file=sys.stderr)
         return 2
-    done = subprocess.run(
-        argv[3:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False
-    )
-    problem = problem_of(argv[1], done.returncode, done.stdout)
-    print(f"{argv[-1]}: {problem}\n{done.stdout}" if problem else f"{argv[-1]}: as expected")
+    status, output = result_of(argv[3:])
+    problem = problem_of(argv[1], status, output)
+    print(f"{argv[-1]}: {problem}\n{output}" if problem else f"{argv[-1]}: as expected")
     return 1 if problem else 0
 
 

@@ -21,13 +21,13 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from expect_report import result_of
 from single_header import version
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -132,12 +132,9 @@ def read_headers(include: Path) -> dict[str, Header]:
 
 
 def check_opening(header: Header) -> list[Finding]:
-    if not header.lines or header.lines[0] != LICENCE:
-        return [Finding(header.shown, 1, f"the first line must be `{LICENCE}`")]
-    following = next(((n, text) for n, text in enumerate(header.lines[1:], 2) if text.strip()), (2, ""))
-    if following[1] != "#pragma once":
-        return [Finding(header.shown, following[0], "`#pragma once` must follow the licence line")]
-    return []
+    if [line for line in header.lines if line.strip()][:2] == [LICENCE, "#pragma once"]:
+        return []
+    return [Finding(header.shown, 1, f"the first line must be `{LICENCE}`, and `#pragma once` must follow it")]
 
 
 def check_length(headers: dict[str, Header]) -> list[Finding]:
@@ -208,12 +205,9 @@ def check_version(include: Path) -> list[Finding]:
 
 def compile_text(command: list[str], text: str) -> str:
     """Compiles the text; returns the first error, or nothing."""
-    done = subprocess.run(
-        [*command, "-x", "c++", "-"], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", env={**os.environ, "LC_ALL": "C"}, check=False,
-    )  # fmt: skip
-    found = (line for line in done.stdout.splitlines() if "error" in line)
-    return next(found, done.stdout.strip()[:200] or "no message") if done.returncode else ""
+    status, output = result_of([*command, "-x", "c++", "-"], input=text)
+    found = (line for line in output.splitlines() if "error" in line)
+    return next(found, output.strip()[:200] or "no message") if status else ""
 
 
 def include_lines(names: list[str]) -> str:

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSL-1.0
 """Counts instructions and memory of the library, and writes bench/results/counts.json.
 
-usage: measure_counts.py [--compiler COMMAND]
+usage: measure_counts.py
 
 tools/counts.cpp is built against the headers alone, against libpooled, and with POOLED_HARDENED=1. Instructions are
 those that callgrind counts for one operation: the difference between two runs of different length, divided by the
 difference in length. They do not depend on the machine's load.
 """
 
-import argparse
 import json
 import re
 import subprocess
@@ -20,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+COMPILER = "g++"
 FLAGS = ["-std=c++20", "-O2", "-pthread", f"-I{ROOT / 'include'}"]
 WORKS = ["make_shared", "instance", "make_unique", "make_rc", "local", "replace", "burst"]
 # A build -> its macros, and how src/pooled.cpp is compiled if it is.
@@ -40,14 +40,14 @@ def run(*command: str | Path) -> str:
     return done.stdout + done.stderr
 
 
-def built(compiler: str, name: str, folder: Path) -> Path:
+def built(name: str, folder: Path) -> Path:
     macros, library = BUILDS[name]
     linked: list[str | Path] = []
     if library is not None:
         suffix = "so" if library else "o"
         linked = [folder / f"libpooled-{name}.{suffix}", f"-Wl,-rpath,{folder}"]
-        run(compiler, *FLAGS, *(library or ["-c"]), ROOT / "src/pooled.cpp", "-o", linked[0])
-    run(compiler, *FLAGS, *macros, ROOT / "tools/counts.cpp", *linked, "-o", folder / name)
+        run(COMPILER, *FLAGS, *(library or ["-c"]), ROOT / "src/pooled.cpp", "-o", linked[0])
+    run(COMPILER, *FLAGS, *macros, ROOT / "tools/counts.cpp", *linked, "-o", folder / name)
     return folder / name
 
 
@@ -59,22 +59,17 @@ def instructions(program: Path, work: str) -> float:
     return round((count(MANY) - count(FEW)) / (MANY - FEW), 1)
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--compiler", default="g++")
-    options = parser.parse_args(words)
+def main() -> int:
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as threads:
         folder = Path(name)
-        programs = dict(
-            zip(BUILDS, threads.map(lambda each: built(options.compiler, each, folder), BUILDS), strict=True)
-        )
+        programs = dict(zip(BUILDS, threads.map(lambda each: built(each, folder), BUILDS), strict=True))
         cells = [(build, work) for build in BUILDS for work in WORKS]
         counts = list(threads.map(lambda cell: instructions(programs[cell[0]], cell[1]), cells))
         found = {
             "command": "python3 tools/measure_counts.py",
             "commit": run("git", "-C", ROOT, "describe", "--always", "--abbrev=10", "--dirty=+changes").strip(),
             "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "compiler": run(options.compiler, "--version").splitlines()[0],
+            "compiler": run(COMPILER, "--version").splitlines()[0],
             "flags": "-O2",
             "instructions": {build: {} for build in BUILDS},
             "resident_bytes": {
@@ -89,4 +84,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -72,12 +72,8 @@ def text_of(element) -> str:
 
 
 def comment_of(member) -> str:
-    parts = [
-        text_of(each)
-        for kind in ("briefdescription", "detaileddescription")
-        for each in member.iterfind(f"{kind}/para")
-    ]
-    return "\n\n".join(part for part in parts if part)
+    kinds = ("briefdescription", "detaileddescription")
+    return "\n\n".join(filter(None, (text_of(each) for kind in kinds for each in member.iterfind(f"{kind}/para"))))
 
 
 def signature_of(member) -> str:
@@ -177,14 +173,11 @@ def as_users_write(signature: str, name: str) -> str:
     text = re.sub(r"(?<=<)\s+|\s+(?=>)(?!>=)", "", text)
     text = re.sub(r"\s+([&*]+)\s*(\.\.\.)?\s*(?=[\w)])", r"\1\2 ", text).replace(" )", ")").replace(" ,", ",")
     kind = "local_" if name.startswith(("local_", "weak_local_")) else ""
-    text = re.sub(
-        r"\bweak_counted_ptr(<(\w+), Counting>)?", lambda m: f"weak_{kind}rc_ptr" + (f"<{m[2]}>" if m[2] else ""), text
-    )
     text = re.sub(r"\bcounted_base<(\w+), Counting>", rf"{kind}rc_ptr<\1>", text)
     text = re.sub(r"\bcounted_ptr<(\w+), OtherCounting>", rf"{'' if kind else 'local_'}rc_ptr<\1>", text)
-    text = re.sub(r"\bcounted_ptr(<(\w+), Counting>)?", lambda m: f"{kind}rc_ptr" + (f"<{m[2]}>" if m[2] else ""), text)
-    text = re.sub(r"\b(?:detail::)?rc_ptr_of<(\w+), (?:Counting|counting_of<Sharing>)>", rf"{kind}rc_ptr<\1>", text)
-    text = re.sub(r"\bweak_rc_ptr_of<(\w+), Counting>", rf"weak_{kind}rc_ptr<\1>", text)
+    text = re.sub(r"\b(weak_)?counted_ptr(?:(<\w+), Counting(>))?", rf"\1{kind}rc_ptr\2\3", text)
+    alias = r"\b(?:detail::)?(weak_)?rc_ptr_of<(\w+), (?:Counting|counting_of<Sharing>)>"
+    text = re.sub(alias, rf"\1{kind}rc_ptr<\2>", text)
     text = re.sub(r"\bbasic_(pool|object_pool)\b", name, text)
     text = re.sub(r" && \(!std::same_as<Counting, OtherCounting>\)", "", text)
     return re.sub(r", class (?:Other)?Counting\b", "", text.replace("detail::", "")).replace("  ", " ")
@@ -215,6 +208,12 @@ def example_of(name: str) -> str:
 def pages() -> list[dict]:
     with SOURCE.open("rb") as file:
         return tomllib.load(file)["page"]
+
+
+def listed_names() -> set[str]:
+    """All that the pages are about."""
+    entries = [entry for page in pages() for entry in page["names"].items()]
+    return {name for key, entry in entries for name in entry.get("names", [key])}
 
 
 def as_markdown(comment: str) -> str:

@@ -44,20 +44,13 @@ CROSS_LABELS = ["unit", "stress"]
 PRESETS = ["gcc", "clang-libstdcxx", "clang-libcxx", "asan", "gcc-asan", "tsan", "checked", *CROSS_PRESETS]
 # Label of a test -> what has to be built for it.
 TARGETS = {
-    "unit": ["tests-unit"],
-    "behaviour": ["tests-behaviour"],
-    "hardened": ["tests-hardened"],
-    "stress": ["tests-stress"],
-    "fuzz": ["tests-fuzz"],
-    "reports": ["tests-reports"],
     "compile_fail": ["compile_fail_headers"],
     "example": ["examples/all"],
     "configuration": [],
     "consumer": ["pooled_static"],  # installed from the build directory
-    "model": ["tests-model"],
-    "plugins": ["tests-plugins"],
-    "new_delete": ["tests-new_delete"],
 }
+OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model", "plugins", "new_delete"]
+TARGETS |= {label: [f"tests-{label}"] for label in OF_TESTS}
 OF_GCC = ["python", "benchmarks"]  # labels of what ctest does not run
 
 

@@ -30,11 +30,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     if importlib.util.find_spec("quom") is None:
-        print(
-            f"single_header.py: quom is missing; install it with `{sys.executable} -m pip install quom`",
-            file=sys.stderr,
-        )
-        return 1
+        raise SystemExit(f"single_header.py: quom is missing; install it with `{sys.executable} -m pip install quom`")
     output = Path(arguments[0]) if arguments else ROOT / "build/single_header/pooled.hpp"
     include = ROOT / "include"
     with tempfile.TemporaryDirectory() as directory:
@@ -48,8 +44,7 @@ def main(arguments: list[str]) -> int:
     title = f"// pooled {version(include)}: memory pools for objects owned by smart pointers, in a single header"
     text = f"{title}\n{LICENCE}{text}"
     if left := re.findall(r'^\s*#\s*include\s*"[^"]*"', text, re.MULTILINE):
-        print(f"single_header.py: these includes were not replaced: {', '.join(left)}", file=sys.stderr)
-        return 1
+        raise SystemExit(f"single_header.py: these includes were not replaced: {', '.join(left)}")
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(text, encoding="utf-8")
     print(output)

@@ -55,29 +55,22 @@ class Choice:
         return self.malloc_over_glibc.verdict is Verdict.ahead and shown
 
 
-def _choice(ownership: str, standard: tuple[str, ...], ours: dict[str, str], estimated: Rows) -> Choice | None:
+def _choice(ownership: str, standard: tuple[str, ...], handles: dict[str, str], estimated: Rows) -> Choice | None:
     theirs = fastest_first(matching(estimated, {"contender": list(standard)}))
     glibc = [row for row in theirs if row["malloc"] == "glibc"]
-    mine = matching(estimated, {"contender": list(ours), "malloc": "glibc"})
+    mine = matching(estimated, {"contender": list(handles), "malloc": "glibc"})
     found = {row["contender"]: row for row in mine}
-    candidates = [name for name in ours if name in found]
+    candidates = [name for name in handles if name in found]
     if not glibc or not candidates:
         return None
     take = candidates[0]
     for name in candidates[1:]:
         if lead(take, [found[take]], found[name]).verdict is Verdict.ahead:
             take = name
-    best = theirs[0]["malloc"]
-    return Choice(
-        ownership,
-        take,
-        found[take]["median"],
-        lead(glibc[0]["contender"], glibc, found[take]),
-        glibc[0]["median"] - found[take]["median"],
-        best,
-        lead(best, theirs, found[take]),
-        lead("glibc", glibc, theirs[0]),
-    )
+    best, ours = theirs[0]["malloc"], found[take]
+    over_glibc, over_best = lead(glibc[0]["contender"], glibc, ours), lead(best, theirs, ours)
+    saved, malloc = glibc[0]["median"] - ours["median"], lead("glibc", glibc, theirs[0])
+    return Choice(ownership, take, ours["median"], over_glibc, saved, best, over_best, malloc)
 
 
 def advise(estimated: Rows) -> list[Choice]:
@@ -165,17 +158,14 @@ def in_words(choice: Choice) -> list[str]:
     ]
     if malloc != "glibc":
         best = f"the standard's pointer on {malloc}, the best malloc here"
-        match choice.over_best.verdict:
-            case Verdict.ahead:
-                said.append(f"  It is {_times(choice.over_best)} as fast as {best}.")
-            case Verdict.behind:
-                said[0] = f"{objects}: preload {malloc}, or take {ours}."
-                said.append(f"  It is {_times(choice.over_best)} as fast as {best}: a significant loss.")
-            case Verdict.even:
-                said.append(f"  It is shown to be as fast as {best} ({_times(choice.over_best)}): preload {malloc}.")
-            case _:
-                said.append(
-                    f"  It is {_times(choice.over_best)} as fast as {best}: undecided. "
-                    f"Preloading {malloc} may do as well."
-                )
+        times = _times(choice.over_best)
+        told = {
+            Verdict.ahead: f"  It is {times} as fast as {best}.",
+            Verdict.behind: f"  It is {times} as fast as {best}: a significant loss.",
+            Verdict.even: f"  It is shown to be as fast as {best} ({times}): preload {malloc}.",
+            Verdict.undecided: f"  It is {times} as fast as {best}: undecided. Preloading {malloc} may do as well.",
+        }
+        said.append(told[choice.over_best.verdict])
+        if choice.over_best.verdict is Verdict.behind:
+            said[0] = f"{objects}: preload {malloc}, or take {ours}."
     return said

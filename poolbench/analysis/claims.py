@@ -108,19 +108,16 @@ def _cell(estimated: Rows, sides: list[Where], common: Where, installed: Sequenc
 
 
 def _test(test: dict, estimated: Rows, common: Where, installed: Sequence[str]) -> Test:
-    above = [test["above"]]
-    below = test.get("below", [])
+    above, below = test["above"], test.get("below", [])
     below = below if isinstance(below, list) else [below]
-    first_below = below[0] if below else {}
-    what = _label(above[0], first_below)
+    what, bounds = _label(above, below[0] if below else {}), _bounds(test)
     if below:
-        what += " / " + " or ".join(_label(side, above[0]) for side in below)
-    bounds = _bounds(test)
+        what += " / " + " or ".join(_label(side, above) for side in below)
 
     def unknown(why: str, *figures: float) -> Test:
         return Test(what, bounds, Verdict.unknown, *figures, why=why)
 
-    upper = _cell(estimated, above, common, installed)
+    upper = _cell(estimated, [above], common, installed)
     lower = _cell(estimated, below, common, installed) if below else None
     if upper is None or (below and lower is None):
         return unknown("not measured")
@@ -135,8 +132,7 @@ def _test(test: dict, estimated: Rows, common: Where, installed: Sequence[str]) 
         return unknown("one run shows no interval", value)
     verdict = _judge(test, low, high)
     if "or_at_most_ns" in test:
-        alone = {"at_most": test["or_at_most_ns"]}
-        by_time = _judge(alone, upper["low"], upper["high"])
+        by_time = _judge({"at_most": test["or_at_most_ns"]}, upper["low"], upper["high"])
         if by_time is Verdict.holds:
             return Test(what, bounds, Verdict.holds, value, low, high, f"{upper['median']:.3g} ns")
         if verdict is Verdict.fails and by_time is Verdict.unknown:

@@ -65,10 +65,10 @@ def rows(results: Results, descriptions: dict[str, Description], estimated: Rows
     for row in estimates(results) if estimated is None else estimated:
         found.setdefault(row["cell"], {})[row["measure"]] = row
     failures = results.failed_cells()
-    base_of = {}
-    for cell in {**found, **failures}:
-        description = descriptions.get(cell.workload) or default(cell.workload)
-        base_of[cell] = description.base_of(cell.variant)
+    base_of = {
+        cell: (descriptions.get(cell.workload) or default(cell.workload)).base_of(cell.variant)
+        for cell in {**found, **failures}
+    }
     times = {cell: measures[TIME] for cell, measures in found.items() if TIME in measures}
     of_peer = {replace(cell, scale=1.0): row for cell, row in times.items()}
     below = {cell: of_peer.get(replace(cell, scale=1.0, contender=base_of[cell])) for cell in times}

@@ -52,12 +52,8 @@ def table(
         groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]
         sheets = [tables.group_sheet(group) for group in groups]
     options.begin(options.origin(found), form is Format.json)
-    match form:
-        case Format.text:
-            for sheet in sheets:
-                tables.print_text(sheet)
-        case Format.markdown:
-            for sheet in sheets:
-                typer.echo(tables.markdown(sheet))
-        case Format.json:
-            typer.echo(json.dumps(tables.records(groups), indent=1))
+    if form is Format.json:
+        typer.echo(json.dumps(tables.records(groups), indent=1))
+        return
+    for sheet in sheets:
+        tables.print_text(sheet) if form is Format.text else typer.echo(tables.markdown(sheet))

@@ -108,14 +108,11 @@ def take(cell: Cell, program: Program, malloc: Malloc, limit: float) -> Result:
     return Result(
         ended.seconds,
         sample={
-            "ns_per_op": found["ns_per_op"],
-            "ops": found["ops"],
+            **{name: found[name] for name in ("ns_per_op", "ops")},
             "figures": {k: v for k, v in found.items() if k not in COMMON and isinstance(v, (int, float))},
             "peak_rss_bytes": found.get("peak_rss_bytes"),
             "operation": found.get("operation", ""),
             "malloc": {"name": malloc.name, "version": malloc.version, "path": path, "sha256": library},
-            "compiler": found.get("compiler", program.compiler),
-            "stdlib": found.get("stdlib", program.stdlib),
-            "flags": found.get("flags", program.flags),
+            **{name: found.get(name, getattr(program, name)) for name in ("compiler", "stdlib", "flags")},
         },
     )

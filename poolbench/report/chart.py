@@ -171,12 +171,8 @@ def picture(rows: list[HeadlineRow]) -> Chart:
                 f"{lead.verdict}"
             )
     words = f"Time per object of each work, the best malloc being 1. {'; '.join(said)}."
-    return draw(
-        "Time per object, the best malloc being 1",
-        words,
-        "best malloc = 1; right: how many times as fast pooled is as it, grey where undecided",
-        lines,
-    )
+    axis = "best malloc = 1; right: how many times as fast pooled is as it, grey where undecided"
+    return draw("Time per object, the best malloc being 1", words, axis, lines)
 
 
 def of_group(group: Group) -> Chart | None:

@@ -19,6 +19,7 @@ from poolbench.results import find
 from poolbench.results.read import Results
 from poolbench.tables import Sheet
 
+MORE = ("virtual machine", "caches", "huge pages", "governor")  # what else is told of a machine
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
@@ -73,10 +74,7 @@ def _machine_sheet(results: Results) -> Sheet:
         ["commit", joined(session, "commit")],
         ["machine", f"{joined(machine, 'cpu')}, {joined(machine, 'cores')} cores, {joined(machine, 'memory_mib')} MiB"],
         ["system", joined(machine, "kernel", "libc")],
-        ["virtual machine", joined(machine, "virtual_machine")],
-        ["caches", joined(machine, "caches")],
-        ["huge pages", joined(machine, "huge_pages")],
-        ["governor", joined(machine, "governor")],
+        *([name, joined(machine, name.replace(" ", "_"))] for name in MORE),
     ]
     for program in session.get("programs", []):
         lines.append([joined(program, "toolchain", "optimisation"), joined(program, "compiler", "stdlib", "flags")])

@@ -38,17 +38,12 @@ class Results:
 
     def only(self, kept: set[Cell]) -> Results:
         """The part of these cells."""
-        return replace(
-            self,
-            samples=[pair for pair in self.samples if pair[0] in kept],
-            failures=[pair for pair in self.failures if pair[0] in kept],
-        )
+        samples, failures = ([each for each in of if each[0] in kept] for of in (self.samples, self.failures))
+        return replace(self, samples=samples, failures=failures)
 
     def failed_cells(self) -> dict[Cell, dict]:
         """Why each failed cell failed last."""
-        found: dict[Cell, dict] = {}
-        found.update(self.failures)
-        return found
+        return dict(self.failures)
 
     @property
     def installed(self) -> list[str]:
@@ -126,22 +121,18 @@ def _valid_session(record: dict) -> bool:
 
 def _take(results: Results, record: dict) -> bool:
     """Files a record; False for what is none."""
-    match record.get("record"):
-        case "session":
-            if not _valid_session(record):
-                return False
-            results.sessions.append(record)
-            results.finished = False
-        case "finished":
-            results.finished = True
-        case "sample":
-            if not _valid_sample(record):
-                return False
-            results.samples.append((Cell.from_record(record["cell"]), record))
-        case "failure":
-            results.failures.append((Cell.from_record(record["cell"]), record))
-        case _:
-            return False
+    kind = record.get("record")
+    if kind == "session" and _valid_session(record):
+        results.sessions.append(record)
+        results.finished = False
+    elif kind == "finished":
+        results.finished = True
+    elif kind == "sample" and _valid_sample(record):
+        results.samples.append((Cell.from_record(record["cell"]), record))
+    elif kind == "failure":
+        results.failures.append((Cell.from_record(record["cell"]), record))
+    else:
+        return False
     return True
 
 

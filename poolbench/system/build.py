@@ -82,8 +82,8 @@ def configure_arguments(build_dir: Path, wanted: list[str], preset: str) -> list
     return ["cmake", str(build_dir), *_named(sorted({*there, *wanted}) if wanted else [])]
 
 
-def _named(units: list[str]) -> list[str]:
-    workloads = dict.fromkeys(unit.partition("/")[0] for unit in units)
+def _named(units: Iterable[str], workloads: Iterable[str] | None = None) -> list[str]:
+    workloads = dict.fromkeys(unit.partition("/")[0] for unit in units) if workloads is None else workloads
     return [f"-DPOOLED_BENCH_WORKLOADS={'|'.join(workloads)}", f"-DPOOLED_BENCH_CONTENDERS={'|'.join(units)}"]
 
 
@@ -103,8 +103,8 @@ def only(each: Probed, workloads: list[str], contenders: list[str], say: Callabl
     name = each.toolchain.name
     build_dir = _directory(root, f"compare-{name}")
     preset = [] if (build_dir / "build.ninja").is_file() else ["--preset", name]
-    named = [f"-DPOOLED_BENCH_WORKLOADS={'|'.join(workloads)}", f"-DPOOLED_BENCH_CONTENDERS={'|'.join(contenders)}"]
-    _build(build_dir, ["cmake", *preset, "-B", str(build_dir), *NO_TESTS, *named], each, say, root)
+    command = ["cmake", *preset, "-B", str(build_dir), *NO_TESTS, *_named(contenders, workloads)]
+    _build(build_dir, command, each, say, root)
     return build_dir / "bench" / "pooled-bench"
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from poolbench.system import process
 
-PROBE = """#include <version>
-#include <string>
+PROBE = """#include <string>
 #include <cstdio>
 int main(int argc, char** argv) {
-#if defined(_LIBCPP_VERSION)
+#ifdef _LIBCPP_VERSION
     std::printf("libc++ %d", _LIBCPP_VERSION);
-#elif defined(__GLIBCXX__)
+#else
     std::printf("libstdc++ %d", __GLIBCXX__);
 #endif
     return std::string(argv[argc - 1]).empty();

@@ -139,10 +139,11 @@ def write(path: Path, *records: dict) -> Path:
     return path
 
 
-def results_file(path: Path, values: dict[Cell, list[float]], **figures) -> Path:
-    """A finished results file with these times."""
-    samples = [sample(of, ns, figures=figures) for of, times in values.items() for ns in times]
-    return write(path, session(), *samples, record.line("finished", runs=len(samples), failed=0))
+def results_file(path: Path, values: dict[Cell, list[float]], finished=True, **about) -> Path:
+    """A results file with these times; `about` the session."""
+    samples = [sample(of, ns) for of, times in values.items() for ns in times]
+    end = [record.line("finished", runs=len(samples), failed=0)] if finished else []
+    return write(path, session(**about), *samples, *end)
 
 
 def fake_trial(directory: Path, workload: str, variants, payloads=(), failing="") -> Path:

@@ -3,21 +3,15 @@
 
 import pytest
 
-from poolbench.results import record
 from poolbench.tests import support
 from poolbench.tests.support import invoke
-from poolbench.tests.test_analysis import noisy
-
-OURS, THEIRS = support.cell("pooled"), support.cell("make_shared")
+from poolbench.tests.test_analysis import times
 
 
-def a_file(path, finished=True, **session):
+def a_file(path, **how):
     """Of a busy machine that is not this one."""
-    begun = support.session(busy_share=0.4, **session)
-    begun["time"] = "2026-11-02T12:30:00+00:00"
-    samples = [support.sample(cell, ns) for cell in (OURS, THEIRS) for ns in noisy(2.0)]
-    end = [record.line("finished", runs=len(samples), failed=0)] if finished else []
-    return support.write(path, begun, *samples, *end)
+    how |= {"busy_share": 0.4, "time": "2026-11-02T12:30:00+00:00"}
+    return support.results_file(path, times(pooled=2.0, make_shared=2.0), **how)
 
 
 @pytest.mark.parametrize("command", ["table", "claims"])

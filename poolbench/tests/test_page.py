@@ -36,11 +36,6 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def file(quick_report):
-    return quick_report[1]
-
-
-@pytest.fixture(scope="module")
 def short(quick_report, tmp_path_factory):
     """A page with every part that a page can have, and each kind of chart: the third of the whole one."""
     results, _ = quick_report
@@ -66,10 +61,10 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser, file):
+def visit(browser, quick_report):
     visits = []
 
-    def go(of=file, **how):
+    def go(of=quick_report[1], **how):
         visits.append(Visit(browser, of, **how))
         return visits[-1]
 
@@ -78,13 +73,15 @@ def visit(browser, file):
         each.context.close()
 
 
-def test_every_chart_is_drawn_without_a_script_or_a_request(visit, file):
+def test_every_chart_is_drawn_without_a_script_or_a_request(visit, quick_report):
     opened = visit(java_script_enabled=False, **DESKTOP)
     drawings = opened.page.locator("figure.chart .drawing > svg")
     assert drawings.count() == opened.page.locator("figure.chart").count() > 15
     assert opened.page.locator("script").count() == 0
     assert drawings.first.bounding_box()["width"] > 300
-    assert opened.said == [] and [url for url in opened.asked if not url.startswith("data:")] == [file.as_uri()]
+    assert opened.said == [] and [url for url in opened.asked if not url.startswith("data:")] == [
+        quick_report[1].as_uri()
+    ]
 
 
 @pytest.mark.parametrize("how", [DESKTOP, DESKTOP | DARK, PHONE], ids=["light", "dark", "phone"])

@@ -82,11 +82,6 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_both_streams_and_the_status_are_kept():
-    ended = shell("echo out; echo err >&2; exit 3")
-    assert (ended.status, ended.stdout, ended.stderr) == (3, "out\n", "err\n")
-
-
 def test_a_command_over_its_limit_is_ended_with_its_children():
     ended = shell("echo begun; sleep 60 & echo $!; wait", limit=0.3)
     assert ended.status is None
