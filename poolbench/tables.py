@@ -138,10 +138,8 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
 
 
 def console() -> Console:
-    coloured = colours()
-    plain = {"highlight": False, "markup": False, "color_system": "auto" if coloured else None}
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(force_terminal=coloured, no_color=not coloured, width=width, **plain)
+    return Console(color_system="auto" if colours() else None, width=width, highlight=False, markup=False)
 
 
 def print_text(sheet: Sheet) -> None:

@@ -130,13 +130,11 @@ def _origins(traces: list, kept: bool, again: bool) -> list[str]:
     """Of the recording; `again`: and of the replay, which is another measurement, perhaps on another machine."""
     first, rest = traces[0], len(traces) - 1
     name = f"{first.path.name}{f' and {rest} more' if rest else ''}" if kept else NOT_KEPT
-    found = [
-        options.origin(Results(first.path, sessions=[first.session] if first.session else [], finished=True), name)
-    ]
+    told = [(first.session, name)]
     if again:
         now = {"machine": hardware.describe(), "time": record.now(), "busy_share": hardware.busy_share()}
-        found.append(options.origin(Results(first.path, sessions=[now], finished=True), "replayed"))
-    return found
+        told.append((now, "replayed"))
+    return [options.origin(Results(first.path, [each] if each else [], finished=True), name) for each, name in told]
 
 
 def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, again: bool = False) -> None:

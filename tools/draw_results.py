@@ -116,12 +116,9 @@ def row(file: Path, title: str, cells: str, figure: str, limit: str, alone: str 
     contender, _, what = limit.partition(": ")
     least = shown(contender) if contender else ""
     others = [""] * 3 if alone else [shown("make_shared"), best(), shown("make_shared", OURS)]
-    ours = [
-        f"**{shown(alone or 'pooled')}**",
-        "" if alone else shown("pooled_instance"),
-        f"{least} ({what})" if least else "",
-    ]
-    return f"| {' | '.join([title, *others, *ours])} |\n"
+    ours = f"**{shown(alone or 'pooled')}**"
+    instance, least = "" if alone else shown("pooled_instance"), f"{least} ({what})" if least else ""
+    return f"| {' | '.join([title, *others, ours, instance, least])} |\n"
 
 
 def written(page: str, file: Path) -> str:

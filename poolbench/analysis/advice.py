@@ -22,9 +22,11 @@ SOLE = {"pooled_unique": "pooled::make_unique<T>(...)"}
 STANDARD = {"make_shared": "std::make_shared<T>(...)", "new": "std::shared_ptr<T>(new T(...))"}
 STANDARD_SOLE = {"make_unique": "std::make_unique<T>(...)"}
 # What changes more than the handle: told beside the choice, when it gains.
-RESERVED = {"pooled_reserved": "pooled::default_pool().reserve<T>(n), then pooled::make_shared<T>(...)"}
-OBJECTS = {"pooled_objects": "object_pool<T>::acquire(): objects stay constructed and keep their state"}
-WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE, **RESERVED, **OBJECTS}
+FURTHER = {
+    "pooled_reserved": "pooled::default_pool().reserve<T>(n), then pooled::make_shared<T>(...)",
+    "pooled_objects": "object_pool<T>::acquire(): objects stay constructed and keep their state",
+}
+WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE, **FURTHER}
 
 
 @dataclass(frozen=True)

@@ -88,12 +88,8 @@ def rows(estimated: Rows, descriptions: dict[str, Description], installed: Seque
     """In the order of the descriptions; a work that was not measured has no row. `installed`: mallocs."""
     estimated = [row for row in estimated if row["malloc"] != OURS_PRELOADED]  # it is no rival of ours
     installed = [name for name in installed if name != OURS_PRELOADED]
-    found = [
-        _row(headline, description.name, estimated, installed)
-        for description in descriptions.values()
-        for headline in description.headlines
-    ]
-    return [row for row in found if row is not None]
+    works = [(headline, each.name) for each in descriptions.values() for headline in each.headlines]
+    return [row for work in works if (row := _row(*work, estimated, installed))]
 
 
 def by_use(rows: list[Row]) -> dict[str, list[Row]]:

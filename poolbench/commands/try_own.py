@@ -70,13 +70,6 @@ def _asked(
     return own.Own((header or pattern).resolve(), type_name or "", arguments, compiled, linked, files)
 
 
-def _new_pattern(path: Path) -> None:
-    trial.check_new(path)
-    path.write_text(own.TEMPLATE.read_text())
-    typer.echo(str(path))
-    options.say(f"change it, then: poolbench try --pattern {path}")
-
-
 def try_own(
     header: argument(Path | None, "The header that declares your type.", metavar="HEADER") = None,
     type_name: option(str | None, "The type, such as my::Packet.", "--type", metavar="TYPE") = None,
@@ -105,7 +98,10 @@ def try_own(
     make_unique on each installed malloc and on pooled-new (operator new on the pool), and pooled's other handles.
     """
     if new_pattern is not None:
-        _new_pattern(new_pattern)
+        trial.check_new(new_pattern)
+        new_pattern.write_text(own.TEMPLATE.read_text())
+        typer.echo(str(new_pattern))
+        options.say(f"change it, then: poolbench try --pattern {new_pattern}")
         return
     trial.check_new(output)
     chosen = Selection.of(variant=variant, toolchain=toolchain)

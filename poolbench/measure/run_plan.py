@@ -52,12 +52,11 @@ def states_of(plan: RunPlan, found: Results) -> list[State]:
     for cell in plan.cells:
         description = plan.descriptions.get(cell.workload) or default(cell.workload)
         states[cell] = State(cell, description.measure_of(cell.variant), plan.costs.get(cell))
+    found = found.only(set(states))
     for cell, sample in found.samples:
-        if cell in states:
-            states[cell].add(sample, float(sample.get("wall_seconds", 0.0)))
+        states[cell].add(sample, float(sample.get("wall_seconds", 0.0)))
     for cell, failure in found.failed_cells().items():
-        if cell in states:
-            states[cell].failure = failure
+        states[cell].failure = failure
     return list(states.values())
 
 

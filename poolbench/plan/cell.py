@@ -8,9 +8,8 @@ from dataclasses import dataclass, fields
 # In the order in which names and tables show them.
 PARAMETERS = ("payload", "threads", "live", "step")
 NAMES = ("workload", "variant", "contender", "malloc", "toolchain", "optimisation")
-CUT_SHORT = (
-    0.001  # at this scale and below data sets shrink as well as loops: k_tiny_scale of bench/support/measure.hpp
-)
+# At this scale and below data sets shrink as well as loops: k_tiny_scale of bench/support/measure.hpp.
+CUT_SHORT = 0.001
 UNITS = {"payload": "B payload", "threads": "threads", "live": "live", "step": "step"}
 
 

@@ -61,14 +61,9 @@ def sha256_of(path: str) -> str:
 
 
 def _workload(listed: dict) -> Workload:
-    contenders: dict[str, list[str]] = {variant: [] for variant in listed["variants"]}
-    not_built = {}
-    for contender in listed["contenders"]:
-        if "not_built" in contender:
-            not_built[contender["name"]] = contender["not_built"]
-            continue
-        for variant in contender["variants"]:
-            contenders[variant].append(contender["name"])
+    not_built = {each["name"]: each["not_built"] for each in listed["contenders"] if "not_built" in each}
+    built = [each for each in listed["contenders"] if each["name"] not in not_built]
+    contenders = {name: [each["name"] for each in built if name in each["variants"]] for name in listed["variants"]}
     live, steps, threads = listed.get("live", []), listed.get("steps", []), listed.get("default_threads", 0)
     return Workload(listed["name"], contenders, not_built, listed.get("payloads", []), threads, live, steps)
 

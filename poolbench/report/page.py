@@ -126,8 +126,7 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
     words = [judged.sentences()[-1], run]
     timed = judged.timed
     return template("page.html.j2").render(
-        machine_name=results.machine_name(),
-        origin=results.origin(),
+        results=results,
         busy="BUSY" in results.busy() or not results.finished,
         answers=findings.answers(timed, lost),
         words=words,
@@ -137,12 +136,9 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
         sections=_sections(groups),
         claims=judged.claims,
         last=findings.in_one(timed, judged.change),
-        claim_title=tables.claim_title,
-        claim_test_text=tables.claim_test_text,
+        tables=tables,
         failures=failures,
         machine=_machine_sheet(results),
-        damaged=results.warning(),
-        none=tables.NONE,
         css=(TEMPLATES / "page.css").read_text(),
     )
 

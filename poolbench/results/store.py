@@ -28,18 +28,15 @@ class Store(contextlib.AbstractContextManager):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.pread(self._file, len(BEGINNING), 0) not in (b"", BEGINNING):
                 raise BadInput(f"{path} is no results file: it is left as it is")
-            self._cut_off_half_a_line()
+            text = path.read_bytes()
+            if not text.endswith(b"\n"):  # half a line
+                os.ftruncate(self._file, text.rfind(b"\n") + 1)
         except BlockingIOError as error:
             self.close()
             raise BadInput(f"another run is writing to {path}") from error
         except BaseException:
             self.close()
             raise
-
-    def _cut_off_half_a_line(self) -> None:
-        text = self.path.read_bytes()
-        if not text.endswith(b"\n"):
-            os.ftruncate(self._file, text.rfind(b"\n") + 1)
 
     def append(self, record: dict) -> None:
         line = json.dumps(record, allow_nan=False).encode() + b"\n"

@@ -62,9 +62,8 @@ def probe(toolchain: Toolchain) -> Probed:
         began = time.monotonic()
         if process.output(command, PROBE) is None:
             words = " ".join((toolchain.compiler, *toolchain.flags))
-            return Probed(
-                toolchain, version, why_absent=f"{words} cannot link a program (Debian: {toolchain.packages})"
-            )
+            why = f"{words} cannot link a program (Debian: {toolchain.packages})"
+            return Probed(toolchain, version, why_absent=why)
         seconds = time.monotonic() - began
         stdlib = process.output([program, "x"])
         if stdlib is None:

@@ -14,6 +14,7 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.description import ALL, Description
 from poolbench.plan.program import Program, Workload
 from poolbench.results import record
+from poolbench.system.mallocs import NAMES as MALLOCS
 
 # One workload. A contender's name, or `behaves`, says how its process behaves. All others take what `ns` says, else 2
 # ns, and ours half of it, with a little noise. Started without site-packages: the tests start hundreds.
@@ -92,23 +93,13 @@ def session(**rest) -> dict:
     return record.line("session", **{**usual, "cells": 1, "notes": [], **rest})
 
 
-MALLOCS = ["glibc", "tcmalloc", "jemalloc", "mimalloc", "mimalloc2", "mimalloc3", "snmalloc", "rpmalloc"]
-MALLOCS.append("jemalloc-crate")
-
-
-def quick_programs(path: Path) -> list[Program]:
-    return [
-        Program(toolchain, path, optimisation, "fake 1", "fakestd 1", "-O3", "0", {
-            name: _workload(each) for name, each in description.load().items()
-        })
-        for toolchain in ("gcc", "clang-libstdcxx", "clang-libcxx") for optimisation in ("-O3", "-O0")
-    ]  # fmt: skip
-
-
 def quick_results(path: Path) -> Path:
     """What a quick run of everything that is described would leave, on every malloc that the set-up provides, with
     figures that mean nothing."""
-    descriptions, programs = description.load(), quick_programs(path)
+    descriptions, optimisations = description.load(), ("-O3", "-O0")
+    workloads = {name: _workload(each) for name, each in descriptions.items()}
+    toolchains = [(name, each) for name in ("gcc", "clang-libstdcxx", "clang-libcxx") for each in optimisations]
+    programs = [Program(name, path, each, "fake 1", "fakestd 1", "-O3", "0", workloads) for name, each in toolchains]
     rng = random.Random(1)
     named = [{"name": name, "version": "1", "path": ""} for name in MALLOCS]
     records = [session(programs=[each.describe() for each in programs], mallocs=named, notes=["a note"])]

@@ -24,12 +24,9 @@ def take(tmp_path, body, malloc=GLIBC, limit=10.0, **cell):
     return sample.take(support.cell(malloc=malloc.name, **cell), bench, malloc, limit)
 
 
-def printing(tmp_path, line, *arguments, **rest):
-    return take(tmp_path, f"print({json.dumps(line)!r})", *arguments, **rest)
-
-
 def test_a_preloaded_library_that_is_not_there_is_a_failure_and_not_glibcs_figure(tmp_path):
-    result = printing(tmp_path, GOOD, Malloc("jemalloc", "/nowhere/libjemalloc.so.2"))
+    said = f"print({json.dumps(GOOD)!r})"
+    result = take(tmp_path, said, Malloc("jemalloc", "/nowhere/libjemalloc.so.2"))
     assert result.sample is None
     assert result.failure["kind"] == "wrong"
     assert result.failure["reason"] == (

@@ -8,8 +8,6 @@ from poolbench.measure.progress import Progress
 from poolbench.measure.stopping import Rule, State, next_round, pair, seconds_left
 from poolbench.tests import support
 
-NARROW = {"ns_per_op": 2.0}
-
 
 def state(name, runs, cost=1.0, values=None):
     made = State(support.cell(name), "ns_per_op")

@@ -69,9 +69,10 @@ void merge() {
     for (void* each : kept)
         std::free(each);
     usleep(20'000);
-    void* large = std::malloc(4096);
-    std::free(std::malloc(200 << 20));
-    std::free(large);
+    void* large[] = {std::malloc(4096), std::malloc(200 << 20)};
+    see(large);
+    std::free(large[1]);
+    std::free(large[0]);
 }
 
 void call(std::size_t size) {

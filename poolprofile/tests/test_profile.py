@@ -209,31 +209,23 @@ def test_a_program_that_is_not_there_is_named(tmp_path):
     assert result.exit_code == 2 and "chmod +x" in result.stderr
 
 
+POLICY = "std::allocator<void>, (__gnu_cxx::_Lock_policy)2>"
+BOOST = "boost::detail::sp_counted_impl_pd<my::P*, boost::detail::sp_ms_deleter<my::P> >"
+
+
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "type_name", "how"),
     [
-        (
-            "std::_Sp_counted_ptr_inplace<my::Packet, std::allocator<void>, (__gnu_cxx::_Lock_policy)2>",
-            ("my::Packet", "std::make_shared"),
-        ),
-        (
-            "std::_Sp_counted_ptr_inplace<std::map<int, my::A>, std::allocator<void>, (__gnu_cxx::_Lock_policy)2>",
-            ("std::map<int, my::A>", "std::make_shared"),
-        ),
-        ("std::__1::__shared_ptr_emplace<my::P, std::__1::allocator<my::P> >", ("my::P", "std::make_shared")),
-        (
-            "std::_Sp_counted_ptr<my::Packet*, (__gnu_cxx::_Lock_policy)2>",
-            ("my::Packet", "std::shared_ptr(new T): control block"),
-        ),
-        (
-            "boost::detail::sp_counted_impl_pd<my::P*, boost::detail::sp_ms_deleter<my::P> >",
-            ("my::P", "boost::make_shared"),
-        ),
-        ("my::Circle", ("my::Circle", "new")),
+        (f"std::_Sp_counted_ptr_inplace<my::Packet, {POLICY}", "my::Packet", "std::make_shared"),
+        (f"std::_Sp_counted_ptr_inplace<std::map<int, my::A>, {POLICY}", "std::map<int, my::A>", "std::make_shared"),
+        ("std::__1::__shared_ptr_emplace<my::P, std::__1::allocator<my::P> >", "my::P", "std::make_shared"),
+        ("std::_Sp_counted_ptr<my::P*, (__gnu_cxx::_Lock_policy)2>", "my::P", "std::shared_ptr(new T): control block"),
+        (BOOST, "my::P", "boost::make_shared"),
+        ("my::Circle", "my::Circle", "new"),
     ],
 )
-def test_a_control_block_names_what_is_in_it(name, expected):
-    assert naming.of_type_info(name) == expected
+def test_a_control_block_names_what_is_in_it(name, type_name, how):
+    assert naming.of_type_info(name) == (type_name, how)
 
 
 def frame(function, file="/home/me/main.cpp", line=1):
