@@ -3,7 +3,7 @@
 // <pooled/config.hpp> or <pooled/version.hpp> for them. Macros that change the library (POOLED_CHECKED ...) must have the same value
 // for this file and for sources that include headers of the library.
 //
-// docs/modules.md says how to build it, and with which tools it is tested. tools/tests/test_modules.py compares the list with the names
+// docs/modules.md says how to build it, and with which tools it is tested. tools/tests/test_make_docs.py compares the list with the names
 // of the API reference.
 module;
 

@@ -80,8 +80,7 @@ def group_sheet(group: Cells) -> Sheet:
     usual = max((row.cell.scale for row in group.rows), default=1)
     base = group.description.base_of(group.variant)
     rows = [_row(row, usual, headings) for row in group.rows]
-    columns = ["contender", "toolchain", "malloc", "ns/op", "95% interval", "runs", f"÷ {base}"]
-    columns += headings.values()
+    columns = ["contender", "toolchain", "malloc", "ns/op", "95% interval", "runs", f"÷ {base}", *headings.values()]
     at = columns.index("toolchain")
     if {row[at] for row in rows} == {MAIN_TOOLCHAIN}:
         for row in (columns, *rows):

@@ -22,9 +22,7 @@ EXPECT = re.compile(r"^// expect (?P<name>\w+): (?P<regex>.+)$", re.MULTILINE)
 
 
 def fail(source, what, output=""):
-    print(f"{source}: {what}")
-    if output:
-        print(output)
+    print(f"{source}: {what}\n{output}".rstrip())
     return 1
 
 

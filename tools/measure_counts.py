@@ -64,20 +64,19 @@ def main() -> int:
         folder = Path(name)
         programs = dict(zip(BUILDS, threads.map(lambda each: built(each, folder), BUILDS), strict=True))
         cells = [(build, work) for build in BUILDS for work in WORKS]
-        counts = list(threads.map(lambda cell: instructions(programs[cell[0]], cell[1]), cells))
+        counted = threads.map(lambda cell: instructions(programs[cell[0]], cell[1]), cells)
+        counts = dict(zip(cells, counted, strict=True))
         found = {
             "command": "python3 tools/measure_counts.py",
             "commit": run("git", "-C", ROOT, "describe", "--always", "--abbrev=10", "--dirty=+changes").strip(),
             "date": datetime.now(UTC).strftime("%Y-%m-%d"),
             "compiler": run(COMPILER, "--version").splitlines()[0],
             "flags": "-O2",
-            "instructions": {build: {} for build in BUILDS},
+            "instructions": {build: {work: counts[build, work] for work in WORKS} for build in BUILDS},
             "resident_bytes": {
                 each: int(run(programs["headers"], f"{each}s", str(POOLS))) for each in ("pool", "thread")
             },
         }
-    for (build, work), count in zip(cells, counts, strict=True):
-        found["instructions"][build][work] = count
     (ROOT / "bench/results/counts.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
     return 0

@@ -34,9 +34,8 @@ def escape(comment: str) -> str:
 
 def of_members_out_of_class(lines: list[str], i: int) -> bool:
     """Whether line i is of a comment on a definition, which is for readers of the code."""
-    while i < len(lines) and lines[i].startswith("//"):
-        i += 1
-    return i < len(lines) and lines[i].startswith("template <sharing Sharing>")
+    code = itertools.dropwhile(lambda line: line.startswith("//"), lines[i:])
+    return next(code, "").startswith("template <sharing Sharing>")
 
 
 def marked(text: str) -> str:

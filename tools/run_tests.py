@@ -110,11 +110,7 @@ def outcome_of(name: str, junit: Path, passed: bool, parts: Iterable[Path] = (),
         more = read_junit(part)
         # A failure in it is one of the runner's already.
         tests, failed, skipped = tests + more[0] - 1, failed + max(more[1] - 1, 0), skipped + more[2]
-    broken = ""
-    if tests == 0:
-        broken = "no test ran"
-    elif not passed and failed == 0:
-        broken = "the test runner failed"
+    broken = "no test ran" if tests == 0 else "the test runner failed" if not passed and failed == 0 else ""
     return Outcome(name, tests, failed, skipped, broken, **times)
 
 

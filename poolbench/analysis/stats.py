@@ -45,8 +45,7 @@ def intervals(statistic: Callable, *stacks: np.ndarray) -> tuple[np.ndarray, np.
 
 def interval(statistic: Callable, *samples: Sequence[float]) -> Interval:
     """The same for one question."""
-    (found,) = all_intervals(statistic, *([sample] for sample in samples))
-    return found
+    return all_intervals(statistic, *([sample] for sample in samples))[0]
 
 
 def ratio_interval(above: Sequence[Sequence[float]], below: Sequence[float]) -> Interval:

@@ -66,14 +66,15 @@ def _executable(side: str, path: Path, chosen: Selection) -> program.Program:
     return program.load(side, path.resolve())
 
 
-def _common(chosen: Selection, old: list[Cell], new: list[Cell], alone: str, sides: str) -> list[Cell]:
-    """The cells chosen that both have: of our contenders, unless others are named."""
+def _common(chosen: Selection, old: list[Cell], new: list[Cell], alone: str, none: str) -> list[Cell]:
+    """The cells chosen that both have: of our contenders, unless others are named. `alone` and `none`: what is said of
+    others, and of two without such a cell."""
     if left := len(set(old) ^ set(new)):
         options.say(f"{left} cells {alone}: left out")
     both = [cell for cell in chosen.filter(old) if cell in set(new)]
     if cells := [cell for cell in both if chosen.contender or is_ours(cell.contender)]:
         return cells
-    raise BadInput(f"the two {sides}")
+    raise BadInput(none)
 
 
 def _measurable(sides: list[program.Program], chosen: Selection, libraries: list, everything: dict) -> list[Cell]:
@@ -85,7 +86,7 @@ def _measurable(sides: list[program.Program], chosen: Selection, libraries: list
         [dataclasses.replace(cell, toolchain=OLD) for cell in matrix.cells_of("quick", [side], names, everything)]
         for side in sides
     )
-    none = "executables have no such cell in common (Release builds are wanted)"
+    none = "the two executables have no such cell in common (Release builds are wanted)"
     return _common(chosen, old, new, "can be measured with one of the two alone", none)
 
 
@@ -159,7 +160,7 @@ def _of_files(paths: list[Path], chosen: Selection) -> list[Results]:
         if not side.finished:
             options.complain(f"{side.path.name} is UNFINISHED: its run was stopped")
     there = [side.cells() for side in sides]
-    kept = _common(chosen, *there, "are in one of the two alone", "files have no such cell in common")
+    kept = _common(chosen, *there, "are in one of the two alone", "the two files have no such cell in common")
     return [side.only(set(kept)) for side in sides]
 
 

@@ -70,10 +70,8 @@ def record(estimated: list[dict]) -> dict:
     """The same for a program."""
     from poolbench.analysis import advice
 
-    return {
-        "advice": [advice.record(choice) for choice in advice.advise(estimated)],
-        "measured": advice.records(estimated),
-    }
+    choices = [advice.record(choice) for choice in advice.advise(estimated)]
+    return {"advice": choices, "measured": advice.records(estimated)}
 
 
 def end(results: Results, where: str = "") -> None:

@@ -69,8 +69,7 @@ class Chart:
     def alone(self) -> str:
         """For a README: with a title, and colours of its own in either scheme."""
         size = f'viewBox="0 0 {NARROW} {self.height}" width="{WIDE_IMAGE}" role="img"'
-        svg = self._svg(size, f"<title>{escape(self.words)}</title>{ALONE}")
-        return svg + "\n"
+        return self._svg(size, f"<title>{escape(self.words)}</title>{ALONE}") + "\n"
 
 
 def _ends(figure: Figure) -> tuple[float, float]:

@@ -3,12 +3,13 @@
 
 import json
 import random
+import subprocess
 import sys
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from poolbench import cli
+from poolbench import cli, where
 from poolbench.plan import description, matrix
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import ALL, Description
@@ -70,6 +71,13 @@ def fake_bench(directory: Path, contenders=("make_shared", "pooled"), **how) -> 
 
 def children(pid: int) -> list[int]:
     return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def started(*words, **how) -> subprocess.Popen:
+    """A command as a process of its own, in a group of its own, so that a signal to it reaches nobody else."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    command = [sys.executable, "-m", "poolbench", *map(str, words)]
+    return subprocess.Popen(command, cwd=where.PACKAGE.parent, **streams, **how)
 
 
 def invoke(*words) -> Result:

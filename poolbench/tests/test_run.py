@@ -4,8 +4,6 @@
 import random
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 
@@ -14,9 +12,8 @@ import pytest
 from poolbench.results.read import read
 from poolbench.results.store import Store
 from poolbench.tests import support
-from poolbench.tests.support import invoke
+from poolbench.tests.support import invoke, started
 
-ROOT = support.Path(__file__).resolve().parents[2]
 PRECISE = ["--budget", "0.001"]  # no more than the least count
 
 
@@ -33,19 +30,6 @@ def run(tmp_path):
         return result
 
     return go
-
-
-def started(bench, output, *more, **how):
-    """As a process of its own, in a group of its own, so that a signal to it reaches nobody else."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "poolbench", *arguments(bench, output, *more)],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        **how,
-    )
 
 
 def counts(path):
@@ -168,13 +152,13 @@ def test_a_run_killed_at_any_moment_is_finished_by_the_next(tmp_path, seed):
     path, contenders = tmp_path / "r.jsonl", ("a", "b", "crash", "c")
     bench = support.fake_bench(tmp_path / "bench", contenders, sleep=0.01)
     for _ in range(2):
-        driver = started(bench, path)
+        driver = started(*arguments(bench, path))
         wait_for(path, "\n", rng.randrange(2, 9), driver)
         time.sleep(rng.random() * 0.05)
         driver.kill()
         driver.communicate()
     at_the_kill = len(read(path).samples)
-    last = started(bench, path)
+    last = started(*arguments(bench, path))
     _, said = last.communicate()
     assert last.returncode == 1, said  # for the crashing cell
     results = read(path)
@@ -189,7 +173,7 @@ def test_a_run_killed_at_any_moment_is_finished_by_the_next(tmp_path, seed):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_the_run_at_once_with_130_and_it_can_be_resumed(tmp_path, number):
     bench = support.fake_bench(tmp_path / "bench", ("a", "hang"))
-    driver = started(bench, tmp_path / "r.jsonl", "--timeout", "60")
+    driver = started(*arguments(bench, tmp_path / "r.jsonl", "--timeout", "60"))
     wait_for(tmp_path / "bench/log", "hang", 1, driver)
     asked = time.monotonic()
     driver.send_signal(number)
@@ -242,12 +226,12 @@ def test_a_full_disk_ends_in_status_1_and_the_run_can_be_resumed(tmp_path):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
 
-    driver = started(bench, path, preexec_fn=small_files)
+    driver = started(*arguments(bench, path), preexec_fn=small_files)
     _, said = driver.communicate()
     assert driver.returncode == 1
     assert "cannot be written" in said and "Traceback" not in said
     assert not read(path).damaged
-    last = started(bench, path)
+    last = started(*arguments(bench, path))
     last.communicate()
     assert last.returncode == 0
     assert counts(path) == {"make_shared": 5, "pooled": 5}

@@ -9,7 +9,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pytest
 from poolbench.errors import Failed
 from poolbench.system import hardware
 from poolbench.system.mallocs import OURS, Malloc
-from poolbench.tests.support import children, invoke
+from poolbench.tests.support import children, invoke, started
 from poolprofile import census, launch, naming, native, plan, report, saving, trace
 from poolprofile.symbols import Frame
 
@@ -100,11 +99,7 @@ def test_a_killed_program_leaves_what_it_recorded(profiled, tmp_path):
 @needs_compiler
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_poolbench_ends_the_program_whose_trace_is_then_reported(profiled, tmp_path, number):
-    words = [sys.executable, "-m", "poolbench", "profile", "--no-replay", "--keep", str(tmp_path / "kept"), "--"]
-    driver = subprocess.Popen(
-        [*words, str(profiled[1]), "forever"], cwd=Path(__file__).resolve().parents[2], text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+    driver = started("profile", "--no-replay", "--keep", tmp_path / "kept", "--", profiled[1], "forever")
     program = None
     while program is None and driver.poll() is None:
         time.sleep(0.02)
@@ -435,23 +430,11 @@ def test_no_saving_exceeds_the_time_in_malloc_and_free_nor_that_the_programs():
     assert saving.conclude(known, PLAN, [KEY], [KEY], half).of_edit["glibc"].share == pytest.approx(0.5)
 
 
-SLEEPY_MALLOC = """
-#include <dlfcn.h>
-#include <stddef.h>
-#include <unistd.h>
-extern "C" void* malloc(size_t size) {
-    static auto* const next = reinterpret_cast<void* (*)(size_t)>(dlsym(RTLD_NEXT, "malloc"));
-    if (size == 4242) usleep(200);
-    return next(size);
-}
-"""
-
-
 @needs_compiler
 def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_path, monkeypatch):
     library = tmp_path / "libsleepy.so"
-    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", library]
-    subprocess.run(command, input=SLEEPY_MALLOC, text=True, check=True)
+    source = SOURCE.with_name("sleepy_malloc.cpp")
+    subprocess.run(["g++", "-shared", "-fPIC", source, "-o", library], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     status, (found,) = record(profiled, tmp_path / "t", "call")
     slept = found.event_costs[(found.event_sizes == 4242) & (found.event_kinds == trace.ALLOCATE)]

@@ -49,6 +49,11 @@ def test_each_public_name_is_in_the_reference_with_an_example_and_nothing_else_i
         assert len(signatures) == len(set(signatures)), name
 
 
+def test_the_module_exports_each_public_name():
+    text = (make_docs.ROOT / "modules/pooled.cppm").read_text(encoding="utf-8")
+    assert set(re.findall(r"^using pooled::(\w+);", text, re.MULTILINE)) == reference.listed_names()
+
+
 def test_names_of_code_in_comments_are_marked():
     shown = reference.as_markdown("Throws std::bad_alloc, see max_bytes, `x<y>`, stats(); a <b>.")
     assert shown == "Throws `std::bad_alloc`, see `max_bytes`, `x<y>`, `stats()`; a &lt;b>."

@@ -57,6 +57,12 @@ def test_each_part_of_a_program_is_of_a_page():
     assert set(parts()) - {"end of pages"} <= names
 
 
+def test_the_page_of_the_module_shows_the_build_of_the_consumer_that_is_tested():
+    page = (ROOT / "docs/modules.md").read_text(encoding="utf-8")
+    shown = re.search(r"```cmake\n(.*?)```", page, re.DOTALL)[1]
+    assert shown in (ROOT / "test/consumer/module/CMakeLists.txt").read_text(encoding="utf-8")
+
+
 def test_readme_has_at_most_180_lines():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 180
 
