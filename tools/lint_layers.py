@@ -64,7 +64,7 @@ LINES = {
     "os": 2004,
     "heap": 2195,
     "cache": 1581,
-    "pool": 2915,
+    "pool": 2922,
     "teardown": 1269,
     "smart": 2698,
     "object": 2062,

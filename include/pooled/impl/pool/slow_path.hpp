@@ -24,6 +24,13 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 inline constexpr char const* k_bad_alignment =
     "pooled: bad request for memory: the alignment is not a power of two; pass alignof(T)";
 
+// A program with other settings than its libpooled has does not link: they are a part of names. This name says what to do.
+POOLED_STATE(char, libpooled_is_missing_or_has_other_settings_see_docs_compiled_library_md, {});
+#if !POOLED_HAS_CODE
+POOLED_USED inline constexpr char* k_settings =
+    &libpooled_is_missing_or_has_other_settings_see_docs_compiled_library_md;
+#endif
+
 // `known` null: the default pool. The request's class, perhaps k_large, and what it asks for. Null when the bound is reached; throws
 // what upstream throws.
 [[nodiscard]] POOLED_API void* allocate_slow(pool_core* known, class_index c, std::size_t bytes,
