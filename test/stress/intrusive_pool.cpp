@@ -138,18 +138,6 @@ TEST_F(intrusive_pool, bound_is_hard_and_strands_nothing) {
     }
 }
 
-// As many items as threads, each takes one and returns it: no thread may ever find none.
-TEST_F(intrusive_pool, an_item_for_each_thread_is_always_found) {
-    constexpr std::size_t k_threads = 4;
-    pool_type pool = make(k_threads, 0);
-    std::atomic<std::size_t> refused{0};
-    stress::on_threads(k_threads, [&](std::size_t) {
-        for (std::size_t i = 0; i < stress::scaled(300'000, 10'000); ++i)
-            if (pool.allocate_through_init(0U) == nullptr) ++refused;
-    });
-    EXPECT_EQ(refused, 0U);
-}
-
 TEST_F(intrusive_pool, items_handed_from_thread_to_thread_come_back_to_the_first) {
     pool_type pool = make(64, 64);
     stress::exchange<handle> slots;

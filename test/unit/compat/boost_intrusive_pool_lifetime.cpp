@@ -144,45 +144,6 @@ TEST_F(boost_intrusive_pool_lifetime, init_again_begins_anew) {
     EXPECT_EQ(pool.unused_count(), 3U);
 }
 
-TEST_F(boost_intrusive_pool_lifetime, many_pools_of_one_thread_do_not_mix_their_items) {
-    std::vector<intrusive_pool> pools;
-    for (int i = 0; i < 100; ++i)
-        pools.emplace_back(3, 2);
-    std::vector<std::vector<intrusive_handle>> handles(pools.size());
-    for (int round = 0; round < 20; ++round) {
-        for (std::size_t i = 0; i < pools.size(); ++i) {
-            handles[i].push_back(pools[i].allocate());
-            if (round % 3 == 2) handles[i].erase(handles[i].begin());
-        }
-    }
-    for (std::size_t i = 0; i < pools.size(); ++i) {
-        EXPECT_EQ(pools[i].inuse_count(), handles[i].size());
-        pools[i].check();
-    }
-    // Some are destroyed, others get their addresses.
-    for (std::size_t i = 0; i < pools.size(); i += 2)
-        pools[i].init(2, 1);
-    for (auto& pool : pools) {
-        auto const more = take(pool, 5);
-        pool.check();
-    }
-    handles.clear();
-    for (auto& pool : pools)
-        EXPECT_EQ(pool.inuse_count(), 0U);
-}
-
-TEST_F(boost_intrusive_pool_lifetime, a_thread_that_ends_gives_back_what_it_cached) {
-    intrusive_pool pool(100, 0);
-    auto keep = take(pool, 1);
-    for (int round = 0; round < 10; ++round)
-        std::thread([&pool] { auto const handles = take(pool, 50); }).join();
-    EXPECT_EQ(pool.unused_count(), 99U);
-    auto const all = take(pool, 99);
-    EXPECT_NE(all.back(), nullptr);
-    EXPECT_EQ(pool.allocate(), nullptr);
-    pool.check();
-}
-
 TEST_F(boost_intrusive_pool_lifetime, free_items_in_other_threads_caches_are_found) {
     intrusive_pool pool(1000, 0);
     auto mine = take(pool, 1);
@@ -325,15 +286,6 @@ TEST_F(boost_intrusive_pool_failure, exceptions_derived_from_bad_alloc_are_passe
     EXPECT_FALSE(pool.is_memory_exhausted());
 }
 
-TEST_F(boost_intrusive_pool_failure, pool_whose_items_cannot_be_constructed_leaves_nothing) {
-    for (std::int64_t n = 1; n <= 1000; n += 37) {
-        log.throw_at(n);
-        EXPECT_THROW(intrusive_pool(1000), constructor_failed);
-        EXPECT_EQ(log.alive(), 0);
-    }
-    log.throw_at(0);
-}
-
 TEST_F(boost_intrusive_pool_failure, constructor_that_throws_while_growing_leaves_the_pool_as_it_was) {
     for (std::int64_t n = 1; n <= 1000; n += 73) {
         intrusive_pool pool(3, 1000);
@@ -432,19 +384,6 @@ TEST_F(boost_intrusive_pool_failure, item_that_cannot_be_constructed_anew_is_los
     EXPECT_EQ(log.alive(), 0);
     log.throw_at(0);
     EXPECT_NE(pool.allocate(), nullptr);
-}
-
-TEST_F(boost_intrusive_pool_failure, pool_that_lost_an_item_lets_go_of_the_others) {
-    {
-        intrusive_pool pool(3, 0, 0, RECYCLE_METHOD_CUSTOM_FUNCTION,
-                            [](intrusive_item&) { throw std::runtime_error("no"); });
-        log.throw_at(1);
-        static_cast<void>(pool.allocate());
-        log.throw_at(0);
-        EXPECT_EQ(pool.capacity(), 2U);
-        EXPECT_EQ(pool.unused_count(), 2U);
-    }
-    EXPECT_EQ(log.alive(), 0);
 }
 
 // Without end in the original.

@@ -255,14 +255,6 @@ TYPED_TEST(lifecycle, of_functions_may_take_arguments) {
     EXPECT_EQ(*pool.acquire(3, 'z'), "zzz");
 }
 
-TYPED_TEST(lifecycle, does_not_build_objects_of_a_pool_with_a_factory) {
-    std::vector<std::string> said;
-    typename TypeParam::template pool<connection, everything> pool(
-        {}, {"not this", &said}, [] { return connection("from the factory"); });
-    EXPECT_EQ(pool.acquire()->host, "from the factory");
-    EXPECT_EQ(said, (std::vector<std::string>{"acquire", "release"}));
-}
-
 TYPED_TEST(lifecycle, factory_may_be_movable_only_and_construct_in_place) {
     auto number = std::make_unique<int>(42);
     typename TypeParam::template pool<int> pool(

@@ -54,27 +54,26 @@ protected:
 };
 TYPED_TEST_SUITE(growth, test::object_pool_kinds, test::object_pool_kind_names);
 
-TYPED_TEST(growth, by_a_factor_multiplies_the_number_of_objects) {
-    typename TestFixture::pool_type doubling({.growth_factor = 2});
-    EXPECT_EQ(TestFixture::steps(doubling, 40), (std::vector<std::size_t>{1, 2, 4, 8, 16, 32, 64}));
-    typename TestFixture::pool_type by_half({.initial_objects = 4, .growth_factor = 1.5});
-    EXPECT_EQ(TestFixture::steps(by_half, 20), (std::vector<std::size_t>{4, 6, 9, 13, 19, 28}));
-}
-
-TYPED_TEST(growth, by_a_factor_builds_at_least_growth_objects) {
-    typename TestFixture::pool_type pool({.growth = 8, .growth_factor = 2});
-    EXPECT_EQ(TestFixture::steps(pool, 40), (std::vector<std::size_t>{8, 16, 32, 64}));
-}
-
-TYPED_TEST(growth, by_a_factor_ends_at_max_objects) {
-    typename TestFixture::pool_type pool({.max_objects = 20, .growth_factor = 3});
-    EXPECT_EQ(TestFixture::steps(pool, 20), (std::vector<std::size_t>{1, 3, 9, 20}));
-    EXPECT_EQ(this->take_all(pool).size(), 20U);
-}
-
-TYPED_TEST(growth, by_a_factor_larger_than_any_number_ends_at_max_objects) {
-    typename TestFixture::pool_type pool({.max_objects = 5, .growth_factor = 1e300});
-    EXPECT_EQ(TestFixture::steps(pool, 5), (std::vector<std::size_t>{1, 5}));
+TYPED_TEST(growth, by_a_factor_builds_at_least_growth_objects_and_ends_at_max_objects) {
+    struct {
+        pooled::object_pool_options options;
+        std::size_t count;
+        std::vector<std::size_t> capacities;
+    } const cases[] = {
+        {{.growth_factor = 2}, 40, {1, 2, 4, 8, 16, 32, 64}},
+        {{.initial_objects = 4, .growth_factor = 1.5}, 20, {4, 6, 9, 13, 19, 28}},
+        {{.growth = 8, .growth_factor = 2}, 40, {8, 16, 32, 64}},
+        {{.max_objects = 20, .growth_factor = 3}, 20, {1, 3, 9, 20}},
+        {{.max_objects = 5, .growth_factor = 1e300}, 5, {1, 5}},
+        {{.growth = k_most, .max_objects = 7}, 7, {7}},
+    };
+    for (auto const& [options, count, capacities] : cases) {
+        typename TestFixture::pool_type pool(options);
+        EXPECT_EQ(TestFixture::steps(pool, count), capacities);
+        if (options.max_objects != 0) {
+            EXPECT_EQ(this->take_all(pool).size(), capacities.back());
+        }
+    }
 }
 
 TYPED_TEST(growth, by_a_factor_that_makes_no_sense_is_refused) {
@@ -125,11 +124,6 @@ TYPED_TEST(growth, by_a_factor_beyond_the_address_space_is_refused_unless_max_ob
     EXPECT_THROW(pool({.max_objects = k_most, .growth_factor = 1e300}), std::length_error);
     pool({.growth_factor = 1000});
     pool({.max_objects = k_most, .growth_factor = 2});
-}
-
-TYPED_TEST(growth, without_end_builds_all_of_a_bounded_pool_at_once) {
-    typename TestFixture::pool_type pool({.growth = k_most, .max_objects = 7});
-    EXPECT_EQ(TestFixture::steps(pool, 7), (std::vector<std::size_t>{7}));
 }
 
 TYPED_TEST(growth, beyond_memory_by_a_factor_gives_what_there_is) {
@@ -225,30 +219,6 @@ TYPED_TEST(upstream, of_an_object_pool_gives_the_memory_of_all_its_objects) {
     EXPECT_EQ(books.errors(), 0U);
 }
 
-TYPED_TEST(upstream, of_an_object_pool_gets_everything_back_when_the_last_object_is_gone) {
-    test::counting_upstream books;
-    std::shared_ptr<test::counted<>> last;
-    std::weak_ptr<test::counted<>> watcher;
-    {
-        typename TestFixture::pool_type pool({.upstream = &books});
-        last = pool.acquire();
-        watcher = last;
-    }
-    EXPECT_TRUE(books.contains(last.get()));
-    last.reset();
-    EXPECT_EQ(this->log.alive(), 0);
-    EXPECT_NE(books.bytes(), 0U) << "a weak_ptr counts as out";
-    watcher.reset();
-    EXPECT_EQ(books.bytes(), 0U);
-}
-
-TYPED_TEST(upstream, that_fails_at_once_fails_the_constructor_and_leaves_nothing_behind) {
-    test::counting_upstream books;
-    test::failing_upstream failing(books);
-    failing.fail_always(true);
-    EXPECT_THROW(typename TestFixture::pool_type({.upstream = &failing}), test::injected_failure);
-}
-
 TYPED_TEST(upstream, that_fails_the_constructor_by_any_exception_leaves_no_pool_behind) {
     test::counting_upstream books;
     test::hooked_upstream failing(books, [](std::size_t) { throw 42; });
@@ -322,41 +292,6 @@ TYPED_TEST(upstream, pool_may_be_destroyed_before_an_object_pool_that_builds_no_
         }
         EXPECT_EQ(this->log.constructed(), 3);
     }
-}
-
-TYPED_TEST(upstream, pool_serves_a_forked_child) {
-    pooled::pool below;
-    typename TestFixture::pool_type pool({.upstream = below.resource()});
-    auto const kept = pool.acquire();
-    auto const use = [&] {
-        std::vector<std::shared_ptr<test::counted<>>> held;
-        for (int i = 0; i < 5000; ++i)
-            held.push_back(pool.acquire());
-        held.clear();
-        return test::is_valid(pool) && test::is_valid(below) && pool.idle() == 5000;
-    };
-    EXPECT_EQ(test::in_child(use), 0);
-}
-
-TEST(shared_upstream, pool_gets_back_what_a_thread_that_ended_had_cached) {
-    test::life_log log;
-    pooled::pool below;
-    pooled::object_pool<test::counted<>> pool({.upstream = below.resource()});
-    std::shared_ptr<test::counted<>> handed_over;
-    std::thread([&] {
-        test::life_log::scope const scope(log);
-        std::vector<std::shared_ptr<test::counted<>>> held;
-        for (int i = 0; i < 2000; ++i)
-            held.push_back(pool.acquire());
-        handed_over = held.front();
-    }).join();
-    EXPECT_EQ(pool.idle(), 1999U);
-    EXPECT_EQ(pool.trim(), 1999U);
-    below.trim();
-    EXPECT_LT(below.stats().upstream_bytes, std::size_t{1} << 20);
-    handed_over.reset();
-    EXPECT_EQ(pool.idle(), 1U);
-    EXPECT_EQ(log.alive(), 1);
 }
 
 TEST(shared_upstream, pool_is_used_by_many_threads_at_once) {
@@ -439,18 +374,6 @@ TYPED_TEST(exception, from_any_initial_object_leaves_nothing) {
                      test::constructor_failed);
         EXPECT_EQ(this->log.alive(), 0);
     }
-}
-
-TYPED_TEST(exception, from_a_factory_leaves_the_pool_as_it_was) {
-    bool refuses = true;
-    typename TypeParam::template pool<int> pool({.max_objects = 1}, [&] {
-        if (refuses) throw refusal();
-        return 3;
-    });
-    EXPECT_THROW(static_cast<void>(pool.acquire()), refusal);
-    EXPECT_EQ(pool.capacity(), 0U);
-    refuses = false;
-    EXPECT_EQ(*pool.acquire(), 3);
 }
 
 TYPED_TEST(exception, from_on_acquire_makes_the_object_idle_again) {
@@ -653,18 +576,6 @@ TYPED_TEST(object_pool_stats, say_zero_for_no_bound) {
     EXPECT_EQ(pool.stats().max_objects, 0U);
     typename TypeParam::template pool<int> fixed({.initial_objects = 4, .growth = 0});
     EXPECT_EQ(fixed.stats().max_objects, 4U);
-}
-
-TEST(object_pool_stats_of_threads, count_those_that_wait) {
-    pooled::object_pool<int> pool({.max_objects = 1});
-    auto held = pool.acquire();
-    std::thread waiting([&] { EXPECT_TRUE(pool.acquire_for(std::chrono::hours(1))); });
-    while (pool.stats().waiting == 0)
-        std::this_thread::yield();
-    EXPECT_EQ(pool.stats().waiting, 1U);
-    held.reset();
-    waiting.join();
-    EXPECT_EQ(pool.stats().waiting, 0U);
 }
 
 TEST(object_pool_stats_text, is_one_json_object) {

@@ -24,15 +24,6 @@ template <class Kind>
 class destroyed : public test::object_pool_test<Kind> {};
 TYPED_TEST_SUITE(destroyed, test::object_pool_kinds, test::object_pool_kind_names);
 
-TYPED_TEST(destroyed, pool_destroys_what_is_idle) {
-    {
-        typename TestFixture::pool_type pool({.max_objects = 300});
-        EXPECT_EQ(this->take_all(pool).size(), 300U);
-        EXPECT_EQ(this->log.alive(), 300);
-    }
-    EXPECT_EQ(this->log.alive(), 0);
-}
-
 TYPED_TEST(destroyed, pool_does_not_call_its_lifecycle_any_more) {
     int releases = 0;
     pooled::function_lifecycle<int> functions;
@@ -259,18 +250,6 @@ TEST_F(idle_objects, in_other_threads_caches_are_cleared) {
     });
     EXPECT_EQ(log.alive(), 1) << "the one in use when the pool was cleared is not recycled";
     EXPECT_EQ(pool.capacity(), 1U);
-}
-
-TEST(objects, are_released_by_destructors_of_thread_local_variables) {
-    pooled::object_pool<int> pool({.max_objects = 2});
-    std::thread([&] {
-        // Destroyed before the thread's caches. A destructor of a pthread key may run after them: see
-        // behaviour/exit.cpp.
-        static thread_local std::shared_ptr<int> held;
-        test::settle(pool);
-        held = pool.acquire();
-    }).join();
-    EXPECT_EQ(pool.idle(), 1U);
 }
 
 }  // namespace

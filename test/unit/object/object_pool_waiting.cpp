@@ -18,10 +18,8 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <ratio>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -47,6 +45,7 @@ TEST(waiting, ends_with_a_release) {
     std::shared_ptr<int> got;
     std::thread other([&] { got = pool.acquire_for(1h); });
     until_waiting(pool, 1);
+    EXPECT_EQ(pool.stats().waiting, 1U);
     EXPECT_TRUE(test::is_valid(pool));
     held.reset();
     other.join();
