@@ -200,18 +200,6 @@ TYPED_TEST(boost_pool_documented, chunks_are_at_least_as_large_as_a_pointer_and_
     }
 }
 
-TYPED_TEST(boost_pool_documented, a_row_covers_n_times_the_requested_size) {
-    typename TestFixture::user_pool pool(4, 32);
-    void* const p = pool.ordered_malloc(64);  // 256 bytes: 32 chunks of 8
-    ASSERT_NE(p, nullptr);
-    std::memset(p, 1, 256);
-    EXPECT_EQ(TestFixture::user::open().calls, 1U);
-    EXPECT_LE(TestFixture::user::open().largest, 32U * 8 + 128);
-    pool.ordered_free(p, 64);
-    EXPECT_NE(pool.ordered_malloc(1), nullptr);
-    EXPECT_EQ(TestFixture::user::open().calls, 1U);
-}
-
 TYPED_TEST(boost_pool_documented, a_row_that_is_longer_than_next_size_is_asked_for_in_full) {
     typename TestFixture::user_pool pool(16, 4);
     ASSERT_NE(pool.ordered_malloc(100), nullptr);
@@ -219,38 +207,6 @@ TYPED_TEST(boost_pool_documented, a_row_that_is_longer_than_next_size_is_asked_f
     EXPECT_EQ(pool.get_next_size(), 200U);
     ASSERT_NE(pool.ordered_malloc(), nullptr);
     EXPECT_EQ(TestFixture::user::open().calls, 2U);
-}
-
-TYPED_TEST(boost_pool_documented, what_a_row_leaves_of_the_memory_is_used) {
-    typename TestFixture::user_pool pool(16, 32);
-    ASSERT_NE(pool.ordered_malloc(10), nullptr);
-    for (int i = 0; i < 22; ++i)
-        ASSERT_NE(pool.ordered_malloc(), nullptr);
-    EXPECT_EQ(TestFixture::user::open().calls, 1U);
-}
-
-TYPED_TEST(boost_pool_documented, free_chunks_that_lie_side_by_side_serve_a_row) {
-    typename TestFixture::user_pool pool(16, 32);
-    std::vector<void*> chunks(32);
-    for (void*& p : chunks)
-        p = pool.ordered_malloc();
-    for (std::size_t i : {5U, 3U, 9U, 4U, 7U, 6U})  // 3 to 7, and 9
-        pool.ordered_free(chunks[i]);
-    EXPECT_EQ(pool.ordered_malloc(5), chunks[3]);
-    EXPECT_EQ(pool.ordered_malloc(), chunks[9]);
-    EXPECT_EQ(TestFixture::user::open().calls, 1U);
-}
-
-TYPED_TEST(boost_pool_documented, chunks_that_were_in_use_and_others_that_were_not_make_a_row_together) {
-    typename TestFixture::user_pool pool(16, 32);
-    std::vector<void*> chunks(20);
-    for (void*& p : chunks)
-        p = pool.ordered_malloc();
-    for (void* p : chunks)
-        pool.ordered_free(p);
-    EXPECT_EQ(pool.ordered_malloc(30), chunks[0]);
-    EXPECT_NE(pool.ordered_malloc(2), nullptr);
-    EXPECT_EQ(TestFixture::user::open().calls, 1U);
 }
 
 TYPED_TEST(boost_pool_documented, a_row_is_never_made_of_chunks_of_two_requests) {
@@ -264,14 +220,6 @@ TYPED_TEST(boost_pool_documented, a_row_is_never_made_of_chunks_of_two_requests)
     ASSERT_NE(row, nullptr);
     for (char const* p : chunks)
         EXPECT_NE(row, p);
-}
-
-TYPED_TEST(boost_pool_documented, chunks_in_a_row_may_be_freed_one_by_one) {
-    typename TestFixture::user_pool pool(16);
-    auto* const row = static_cast<char*>(pool.ordered_malloc(3));
-    for (int i : {2, 0, 1})
-        pool.ordered_free(row + 16 * i);
-    EXPECT_TRUE(pool.release_memory());
 }
 
 TYPED_TEST(boost_pool_documented, free_of_no_chunks_does_nothing) {
@@ -312,41 +260,6 @@ TYPED_TEST(boost_pool_documented, is_from_knows_what_was_and_what_may_be_allocat
     EXPECT_TRUE(pool.is_from(p)) << "it may be allocated again";
     EXPECT_TRUE(pool.purge_memory());
     EXPECT_FALSE(pool.is_from(p));
-}
-
-TYPED_TEST(boost_pool_documented, release_memory_frees_the_blocks_without_an_allocated_chunk) {
-    typename TestFixture::user_pool pool(64, 4, 4);
-    auto const& out = TestFixture::user::open().out;
-    std::vector<char*> chunks(12);
-    for (char*& p : chunks) {
-        p = static_cast<char*>(pool.ordered_malloc());
-        std::memset(p, 1, 64);
-    }
-    ASSERT_EQ(out.size(), 3U);
-    for (std::size_t i : {4U, 5U, 7U})
-        pool.ordered_free(chunks[i]);
-    EXPECT_FALSE(pool.release_memory()) << "one is allocated";
-    pool.ordered_free(chunks[6]);
-    pool.ordered_free(chunks[0]);
-    EXPECT_TRUE(pool.release_memory());
-    EXPECT_EQ(out.size(), 2U);
-    EXPECT_FALSE(pool.is_from(chunks[4]));
-    EXPECT_TRUE(pool.is_from(chunks[0]) && pool.is_from(chunks[8]));
-    EXPECT_EQ(chunks[11][63], 1);
-    EXPECT_FALSE(pool.release_memory());
-    EXPECT_EQ(pool.ordered_malloc(), chunks[0]) << "what is free is still there";
-    ASSERT_NE(pool.ordered_malloc(), nullptr);
-    EXPECT_EQ(out.size(), 3U);
-}
-
-TYPED_TEST(boost_pool_documented, release_memory_counts_chunks_that_were_never_allocated_as_free) {
-    typename TestFixture::user_pool pool(64);
-    void* const p = pool.ordered_malloc();
-    EXPECT_FALSE(pool.release_memory());
-    pool.ordered_free(p);
-    EXPECT_TRUE(pool.release_memory());
-    EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
-    EXPECT_NE(pool.ordered_malloc(), nullptr);
 }
 
 TYPED_TEST(boost_pool_documented, purge_memory_frees_every_block) {
@@ -544,29 +457,6 @@ TYPED_TEST(boost_pool_documented, singleton_pool_releases_what_has_no_chunk_in_u
     EXPECT_TRUE(pool::release_memory());
     EXPECT_FALSE(pool::release_memory());
     EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
-}
-
-TYPED_TEST(boost_pool_documented, singleton_pool_purges_chunks_in_use_and_works_on) {
-    struct one;
-    using pool = typename TypeParam::template singleton_pool<one, 80, typename TestFixture::user>;
-    EXPECT_FALSE(pool::purge_memory());
-    for (int round = 0; round < 5; ++round) {
-        for (int i = 0; i < 3000; ++i) {
-            void* const p = pool::malloc();
-            ASSERT_NE(p, nullptr);
-            std::memset(p, 0xab, 80);
-            if (i % 3 == 0) pool::free(p);
-        }
-        for (std::size_t n : {2U, 17U, 500U, 2000U}) {
-            void* const p = pool::ordered_malloc(n);
-            ASSERT_NE(p, nullptr);
-            std::memset(p, 0xcd, 80 * n);
-            if (n == 17) pool::ordered_free(p, n);
-        }
-        EXPECT_TRUE(pool::purge_memory());
-        EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
-        EXPECT_FALSE(pool::purge_memory());
-    }
 }
 
 // The sizes that it can be asked for are small ones.

@@ -18,7 +18,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -204,18 +203,6 @@ TYPED_TEST(recycle_pool, lets_a_recycle_function_replace_the_object) {
     EXPECT_EQ(pool.unused_resources(), 1U);
     EXPECT_EQ(this->log.constructed(), 2);
     EXPECT_EQ(this->log.alive(), 1);
-}
-
-TYPED_TEST(recycle_pool, calls_the_recycle_function_before_the_object_is_idle) {
-    std::size_t idle_during_the_call = 99;
-    typename TestFixture::pool_type* the_pool = nullptr;
-    typename TestFixture::pool_type pool(this->maker(), [&](typename TestFixture::value) {
-        idle_during_the_call = the_pool->unused_resources();
-    });
-    the_pool = &pool;
-    static_cast<void>(pool.allocate());
-    EXPECT_EQ(idle_during_the_call, 0U);
-    EXPECT_EQ(pool.unused_resources(), 1U);
 }
 
 // Copy and move.
@@ -717,28 +704,6 @@ TEST_F(recycle_shared_pool, recycle_function_converts_from_and_to_one_that_takes
     pool_type::recycle_function empty;
     pool_type::recycle_function const copy(empty);
     EXPECT_FALSE(copy);
-}
-
-TEST_F(recycle_shared_pool, an_object_returns_with_its_last_copy) {
-    recycle::shared_pool<test::counted<>> pool;
-    auto first = pool.allocate();
-    std::shared_ptr<void const> second = first;
-    first.reset();
-    EXPECT_EQ(pool.unused_resources(), 0U);
-    second.reset();
-    EXPECT_EQ(pool.unused_resources(), 1U);
-}
-
-TEST_F(recycle_shared_pool, a_weak_pointer_never_sees_the_next_user) {
-    recycle::shared_pool<test::counted<>> pool;
-    auto first = pool.allocate();
-    auto const* const address = first.get();
-    std::weak_ptr<test::counted<>> const weak = first;
-    first.reset();
-    EXPECT_TRUE(weak.expired());
-    auto const second = pool.allocate();
-    EXPECT_EQ(second.get(), address);
-    EXPECT_EQ(weak.lock(), nullptr);
 }
 
 TEST_F(recycle_shared_pool, a_weak_pointer_keeps_neither_object_nor_pool_alive) {
