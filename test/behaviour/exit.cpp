@@ -195,25 +195,6 @@ TEST(object_pool_at_thread_exit, recycles_after_the_threads_cache_is_gone) {
     pthread_key_delete(g_key);
 }
 
-TEST(object_pool_after_fork, works_in_the_child_with_objects_that_other_threads_had_cached) {
-    pooled::object_pool<int> pool({.max_objects = 10});
-    test::sleeper other;
-    other.run([&] {
-        test::settle(pool);
-        auto const a = pool.acquire();
-        auto const b = pool.acquire();
-    });
-    EXPECT_EQ(test::in_child([&] {
-                  std::vector<std::shared_ptr<int>> all;
-                  while (auto p = pool.try_acquire())
-                      all.push_back(std::move(p));
-                  return all.size() == 10 && test::is_valid(pool);
-              }),
-              0);
-    other.run([&] { test::settle(pool); });
-    EXPECT_TRUE(test::is_valid(pool));
-}
-
 TEST(object_pool_after_fork, has_no_waiter_in_the_child) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto held = pool.acquire();

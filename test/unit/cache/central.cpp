@@ -321,13 +321,6 @@ TEST_F(central_death_test, says_what_is_wrong_also_when_the_slab_has_become_empt
     flush(blocks);
 }
 
-TEST_F(central_death_test, reports_what_is_no_start_of_a_block) {
-    auto const blocks = take(1);
-    EXPECT_DEATH(flush({static_cast<std::byte*>(blocks[0]) + 16}),
-                 "into pool 'packets': no block starts there");
-    flush(blocks);
-}
-
 TEST_F(central_death_test, reports_an_address_behind_the_end_of_a_short_slab) {
     upstream tiny_source(&memory, 1000, false);
     slab_heap tiny({.pool_id = k_pool_id,

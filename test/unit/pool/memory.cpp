@@ -23,7 +23,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <future>
 #include <latch>
 #include <memory>
 #include <memory_resource>
@@ -269,22 +268,6 @@ TEST(large_blocks, that_were_reserved_stay_reserved_when_they_come_back) {
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
 }
 
-// Runs `work` on a thread that has its own cache, and does not end before `after`.
-template <class Work, class After>
-void on_a_thread_that_goes_on(Work&& work, After&& after) {
-    std::promise<void> done;
-    std::promise<void> end;
-    std::thread other([&] {
-        work();
-        done.set_value();
-        end.get_future().wait();
-    });
-    done.get_future().wait();
-    after();
-    end.set_value();
-    other.join();
-}
-
 TEST(large_blocks, that_a_thread_keeps_serve_its_next_request_of_that_size) {
     pooled::pool pool;
     void* const first = pool.allocate(100'000);
@@ -309,13 +292,11 @@ TEST(large_blocks, that_a_thread_keeps_of_a_size_up_to_256_kib_are_512_kib_and_t
 
 TEST(large_blocks, that_another_thread_keeps_are_used_before_upstream_is_asked) {
     pooled::pool pool;
-    void* p = nullptr;
-    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
-                             [&] {
-                                 std::uint64_t const calls = pool.stats().upstream_calls;
-                                 p = pool.allocate(100'000);
-                                 EXPECT_EQ(pool.stats().upstream_calls, calls);
-                             });
+    test::sleeper other;
+    other.run([&] { pool.deallocate(pool.allocate(100'000), 100'000); });
+    std::uint64_t const calls = pool.stats().upstream_calls;
+    void* const p = pool.allocate(100'000);
+    EXPECT_EQ(pool.stats().upstream_calls, calls);
     pool.deallocate(p, 100'000);
 }
 
@@ -365,34 +346,31 @@ TEST(large_blocks, that_many_threads_keep_stay_within_the_heaps_bound_when_these
 
 TEST(large_blocks, that_threads_keep_are_trimmed) {
     pooled::pool pool;
-    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
-                             [&] {
-                                 pool.deallocate(pool.allocate(200'000), 200'000);
-                                 EXPECT_GE(pool.trim(), 300'000U);
-                                 EXPECT_EQ(pool.stats().upstream_bytes, 0U);
-                             });
+    test::sleeper other;
+    other.run([&] { pool.deallocate(pool.allocate(100'000), 100'000); });
+    pool.deallocate(pool.allocate(200'000), 200'000);
+    EXPECT_GE(pool.trim(), 300'000U);
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
 }
 
 TEST(large_blocks, that_are_reserved_are_found_by_every_thread) {
     pooled::pool pool;
     pool.reserve_bytes(1, 100'000);
-    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
-                             [&] {
-                                 std::uint64_t const calls = pool.stats().upstream_calls;
-                                 pool.deallocate(pool.allocate(100'000), 100'000);
-                                 EXPECT_EQ(pool.stats().upstream_calls, calls);
-                             });
+    test::sleeper other;
+    other.run([&] { pool.deallocate(pool.allocate(100'000), 100'000); });
+    std::uint64_t const calls = pool.stats().upstream_calls;
+    pool.deallocate(pool.allocate(100'000), 100'000);
+    EXPECT_EQ(pool.stats().upstream_calls, calls);
 }
 
 TEST(large_blocks, that_a_thread_keeps_do_not_hold_a_closed_pool) {
     auto pool = std::make_unique<pooled::pool>();
     void* const out = pool->allocate(100'000);
     std::pmr::memory_resource* const resource = pool->resource();
-    on_a_thread_that_goes_on([&] { pool->deallocate(pool->allocate(100'000), 100'000); },
-                             [&] {
-                                 pool.reset();
-                                 resource->deallocate(out, 100'000);
-                             });
+    test::sleeper other;
+    other.run([&] { pool->deallocate(pool->allocate(100'000), 100'000); });
+    pool.reset();
+    resource->deallocate(out, 100'000);
 }
 
 // After reserve, upstream is not asked again. (behaviour/zero_malloc.cpp counts mallocs and system calls.)

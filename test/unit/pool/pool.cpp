@@ -448,19 +448,6 @@ TYPED_TEST(resource_of, a_pool_is_equal_to_itself_alone) {
     EXPECT_NE(*a.resource(), *std::pmr::new_delete_resource());
 }
 
-TYPED_TEST(resource_of, a_pool_works_under_other_resources) {
-    TypeParam pool;
-    {
-        std::pmr::unsynchronized_pool_resource inner(pool.resource());
-        std::pmr::monotonic_buffer_resource buffer(&inner);
-        std::pmr::vector<std::pmr::string> strings(&buffer);
-        for (int i = 0; i < 500; ++i)
-            strings.emplace_back(static_cast<std::size_t>(i), 'x');
-        EXPECT_GT(pool.stats().in_use, 0U);
-    }
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
 TYPED_TEST(resource_of, a_pool_and_its_own_functions_free_each_others_blocks) {
     TypeParam pool;
     pool.deallocate(pool.resource()->allocate(100, 8), 100, 8);

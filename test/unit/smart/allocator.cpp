@@ -186,14 +186,6 @@ TYPED_TEST(allocator_of, reports_a_number_that_overflows) {
     this->expect_all_home();
 }
 
-TYPED_TEST(allocator_of, frees_what_a_rebound_copy_allocated) {
-    auto a = this->family.template get<int>();
-    typename TypeParam::template alloc<long> b(a);
-    long* const p = b.allocate(3);
-    typename TypeParam::template alloc<long>(a).deallocate(p, 3);
-    this->expect_all_home();
-}
-
 TYPED_TEST(allocator_of, serves_sequences) {
     {
         using string =

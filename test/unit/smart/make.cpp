@@ -554,11 +554,4 @@ TEST(make_shared, passes_a_volatile_object_on) {
     EXPECT_EQ(pooled::make_rc<reader>(device)->value, 3);
 }
 
-TEST(reserve_of_a_type, covers_each_form_of_make) {
-    struct object {
-        std::byte bytes[48];
-    };
-    EXPECT_GT(pooled::detail::standard_control_block::k_bytes<object>, sizeof(object));
-}
-
 }  // namespace

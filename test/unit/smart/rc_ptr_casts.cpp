@@ -371,16 +371,6 @@ struct session : pooled::enable_rc_from_this<session> {
 
 class rc_from_this : public test::handles_test<test::counted_among_threads> {};
 
-TEST_F(rc_from_this, gives_one_more_owner) {
-    auto p = pool.make_rc<session>(log);
-    pooled::rc_ptr<session> const again = p->rc_from_this();
-    EXPECT_EQ(again, p);
-    EXPECT_EQ(p.use_count(), 2);
-    p.reset();
-    EXPECT_EQ(log.alive(), 1);
-    EXPECT_EQ(again->value, 7);
-}
-
 TEST_F(rc_from_this, gives_a_pointer_to_const_from_a_const_object) {
     pooled::rc_ptr<session const> const p = pool.make_rc<session const>(log);
     static_assert(std::same_as<decltype(p->rc_from_this()), pooled::rc_ptr<session const>>);

@@ -14,7 +14,6 @@
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
 #include "support/lives.hpp"
-#include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
@@ -192,25 +191,6 @@ TYPED_TEST(put_off, an_object_that_knows_itself_frees_its_block_when_it_is_done)
     this->while_waiting([&] { p.reset(); }, [&] { EXPECT_EQ(this->log.destroyed(), 0); });
     EXPECT_EQ(this->log.destroyed(), 1);
     EXPECT_EQ(this->in_use(), 0U);
-}
-
-TYPED_TEST(put_off, an_observer_may_be_held_by_another_object_that_waits) {
-    struct observing : item {
-        using item::item;
-        std::weak_ptr<item> other;
-    };
-    for (bool const observer_first : {false, true}) {
-        auto p = this->pool.template make_shared<item>(this->log);
-        auto q = this->pool.template make_shared<observing>(this->log);
-        q->other = p;
-        this->while_waiting([&] {
-            if (observer_first) q.reset();
-            p.reset();
-            q.reset();
-        });
-        EXPECT_EQ(this->log.alive(), 0);
-        EXPECT_EQ(this->in_use(), 0U);
-    }
 }
 
 // Nodes with random owners and observers; for each block it is known when it may be freed.
@@ -548,40 +528,6 @@ TYPED_TEST(put_off, an_observer_that_locks_on_another_thread_at_that_moment_find
             ASSERT_EQ(this->log.alive(), 0);
             ASSERT_EQ(this->in_use(), 0U);
         });
-}
-
-// The same without anything deferred on purpose.
-template <class Pool>
-class outermost : public testing::Test {
-protected:
-    Pool pool;
-    test::life_log log;
-    ~outermost() override {
-        EXPECT_EQ(log.alive(), 0);
-        EXPECT_EQ(pool.stats().in_use, 0U);
-    }
-};
-TYPED_TEST_SUITE(outermost, test::pool_kinds, test::pool_kind_names);
-
-TYPED_TEST(outermost, drops_destroy_all_that_the_object_alone_owns_before_they_return) {
-    struct tree {
-        tree(TypeParam& pool, test::life_log& l, int depth) : self(l) {
-            if (depth == 0) return;
-            left = pool.template make_shared<tree>(pool, l, depth - 1);
-            right = pool.template make_shared<tree>(pool, l, depth - 1);
-            observer = right;
-        }
-        item self;
-        std::shared_ptr<tree> left;
-        std::shared_ptr<tree> right;
-        std::weak_ptr<tree> observer;
-    };
-    auto root = this->pool.template make_shared<tree>(this->pool, this->log, 11);
-    EXPECT_EQ(this->log.alive(), 4095);
-    auto kept = root->left->right;
-    root.reset();
-    EXPECT_EQ(this->log.alive(), 1023) << "what has another owner stays, and nothing else";
-    kept.reset();
 }
 
 }  // namespace

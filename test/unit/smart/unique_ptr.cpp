@@ -118,19 +118,6 @@ static_assert(!std::is_constructible_v<pooled::deleter<derived>, pooled::deleter
 static_assert(!std::is_constructible_v<pooled::deleter<first_base[]>, pooled::deleter<derived[]>>);
 static_assert(pooled::detail::k_may_be_derived<first_base> && !pooled::detail::k_may_be_derived<int>);
 
-TEST(deleter, gives_back_what_a_base_in_the_midst_of_an_object_owns) {
-    pooled::pool pool;
-    test::life_log log;
-    struct item : first_base, second_base {
-        explicit item(test::life_log& l) : life(l) {}
-        test::counted<200> life;
-    };
-    pooled::deleter<second_base>()(pool.make_unique<item>(log).release());
-    EXPECT_EQ(log.destroyed(), 1);
-    pooled::deleter<int const>()(pool.make_unique<int const>(3).release());
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
 TEST(deleter, of_an_array_finds_its_length_in_front_of_any_alignment) {
     struct alignas(128) wide {
         explicit wide(std::vector<wide const*>* to = nullptr) : order(to) {}

@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <latch>
@@ -300,26 +299,6 @@ TEST_F(incremental_pool, a_thread_that_ends_leaves_nothing_waiting) {
         other.make_shared<replaces_itself>(m_log, pool, 10).reset();
     }).join();
     EXPECT_EQ(m_log.alive(), 0);
-}
-
-TEST_F(incremental_pool, a_drain_takes_what_other_threads_dropped) {
-    pooled::pool pool(k_incremental);
-    std::latch dropped(1);
-    std::latch drained(1);
-    std::thread thread([&] {
-        list(pool, 1000).reset();
-        dropped.count_down();
-        drained.wait();
-    });
-    dropped.wait();
-    EXPECT_EQ(pool.drain(10), 10U);
-    EXPECT_EQ(alive(), 990U);
-    // The rest belongs to no thread: the next one that allocates continues with it.
-    for (int i = 0; i < 1000 && alive() != 0; ++i)
-        static_cast<void>(pool.allocate(24, 8));
-    EXPECT_EQ(alive(), 0U);
-    drained.count_down();
-    thread.join();
 }
 
 TEST_F(incremental_pool, many_threads_drop_allocate_and_drain) {
