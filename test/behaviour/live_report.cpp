@@ -140,20 +140,22 @@ TEST(live_report, names_what_a_container_allocates) {
     EXPECT_NE(line_with(report_of(pool), "packet, 216 bytes"), "") << report_of(pool);
 }
 
+template <class Owner>
+void expect_marked(auto const& pool, Owner made) {
+    typename Owner::weak_type const observer = made;
+    EXPECT_EQ(report_of(pool).find("weak"), std::string::npos) << report_of(pool);
+    made.reset();
+    EXPECT_NE(report_of(pool).find("1 kept only by weak pointers"), std::string::npos) << report_of(pool);
+}
+
 TEST(live_report, marks_what_only_weak_pointers_keep_whichever_function_made_it) {
     if (POOLED_SANITIZE != 0) GTEST_SKIP() << "the counts lie elsewhere";
     pooled::pool pool{{.name = "packets"}};
-    auto const expect_marked = [&pool](auto made, auto observer) {
-        observer = made;
-        EXPECT_EQ(report_of(pool).find("weak"), std::string::npos) << report_of(pool);
-        made.reset();
-        EXPECT_NE(report_of(pool).find("1 kept only by weak pointers"), std::string::npos) << report_of(pool);
-    };
-    expect_marked(pool.try_make_shared<packet>(), std::weak_ptr<packet>());
-    expect_marked(pool.make_shared_for_overwrite<packet>(), std::weak_ptr<packet>());
-    expect_marked(pool.try_make_rc<packet>(), pooled::weak_rc_ptr<packet>());
-    expect_marked(pool.make_rc_for_overwrite<packet>(), pooled::weak_rc_ptr<packet>());
-    expect_marked(pool.make_local_rc<packet>(), pooled::weak_local_rc_ptr<packet>());
+    expect_marked(pool, pool.try_make_shared<packet>());
+    expect_marked(pool, pool.make_shared_for_overwrite<packet>());
+    expect_marked(pool, pool.try_make_rc<packet>());
+    expect_marked(pool, pool.make_rc_for_overwrite<packet>());
+    expect_marked(pool, pool.make_local_rc<packet>());
     std::weak_ptr<packet> const of_shared = pool.make_shared<packet>();
     pooled::weak_rc_ptr<packet> const of_counted = pool.make_rc<packet>();
     std::string const report = report_of(pool);
@@ -192,12 +194,13 @@ TEST(live_report, names_what_is_acquired_while_upstream_is_a_pool_itself) {
     pool.deallocate(large, 100'000);
 }
 
-TEST(live_report, names_what_is_acquired_after_a_hook_has_used_the_pool) {
+TEST(live_report, may_be_asked_for_by_a_hook_and_names_what_is_acquired_after_one_has_used_the_pool) {
     constexpr std::size_t k_bytes = sizeof(packet) + 8;  // the size class of make_unique's blocks
     struct context {
         pooled::pool* pool = nullptr;
         std::vector<void*> blocks = {};
         bool was_called = false;
+        std::string report = {};
     } used;
     pooled::pool pool{{.name = "packets",
                        .max_bytes = 65536,
@@ -205,6 +208,7 @@ TEST(live_report, names_what_is_acquired_after_a_hook_has_used_the_pool) {
                                             [](std::size_t, void* c) noexcept {
                                                 auto& s = *static_cast<context*>(c);
                                                 s.was_called = true;
+                                                s.report = report_of(*s.pool);
                                                 for (int i = 0; i < 2; ++i) {
                                                     s.pool->deallocate(s.blocks.back(), k_bytes);
                                                     s.blocks.pop_back();
@@ -215,6 +219,7 @@ TEST(live_report, names_what_is_acquired_after_a_hook_has_used_the_pool) {
     used.pool = &pool;
     while (!used.was_called)
         used.blocks.push_back(pool.allocate(k_bytes));
+    EXPECT_NE(used.report.find("blocks in use"), std::string::npos) << "the pool was exhausted";
     used.was_called = false;
     auto const object = pool.make_unique<packet>();
     EXPECT_TRUE(used.was_called);
@@ -289,26 +294,6 @@ TEST(live_report, may_be_made_while_other_threads_use_the_pool) {
     std::string const report = report_of(pool);
     EXPECT_EQ(report.find("pool 'packets': 2 blocks in use"), 0U) << report;
     EXPECT_EQ(report.find("kept only by"), report.rfind("kept only by")) << report;
-}
-
-TEST(live_report, may_be_asked_for_when_the_pool_is_exhausted) {
-    struct context {
-        pooled::pool* pool = nullptr;
-        std::string report;
-    } seen;
-    pooled::pool pool{{.name = "packets",
-                       .max_bytes = 65536,
-                       .on_exhausted = {.call =
-                                            [](std::size_t, void* c) noexcept {
-                                                auto& s = *static_cast<context*>(c);
-                                                s.report = report_of(*s.pool);
-                                            },
-                                        .context = &seen}}};
-    seen.pool = &pool;
-    std::vector<std::shared_ptr<packet>> all;
-    while (auto one = pool.try_make_shared<packet>())
-        all.push_back(std::move(one));
-    EXPECT_NE(seen.report.find("blocks in use"), std::string::npos);
 }
 
 // Which of several ways to acquire.
@@ -393,14 +378,8 @@ TEST(live_report_of_objects, lists_them_whichever_function_acquired_them) {
 
 TEST(live_report_of_objects, marks_those_that_only_weak_pointers_keep) {
     connections pool{{.name = "connections"}};
-    auto const expect_marked = [&pool](auto owner, auto observer) {
-        observer = owner;
-        EXPECT_EQ(report_of(pool).find("weak"), std::string::npos) << report_of(pool);
-        owner.reset();
-        EXPECT_NE(report_of(pool).find("1 kept only by weak pointers"), std::string::npos) << report_of(pool);
-    };
-    expect_marked(pool.acquire(), std::weak_ptr<connection>());
-    expect_marked(pool.acquire_rc(), pooled::weak_rc_ptr<connection>());
+    expect_marked(pool, pool.acquire());
+    expect_marked(pool, pool.acquire_rc());
 }
 
 TEST(live_report_of_objects, is_without_what_on_acquire_refused) {
@@ -427,35 +406,24 @@ TEST(live_report_of_objects, leaves_what_lifecycles_acquire_elsewhere_to_the_oth
     packets.deallocate(taken.at(0), 100);
 }
 
-TEST(live_report_of_objects, is_printed_when_the_pool_is_destroyed_with_objects_out_if_asked) {
-    std::shared_ptr<connection> out;
-    ::setenv("POOLED_LIVE_REPORT", "1", 1);
-    testing::internal::CaptureStderr();
-    {
-        connections pool{{.name = "connections"}};
-        out = pool.acquire();
-    }
-    ::unsetenv("POOLED_LIVE_REPORT");
-    std::string const printed = testing::internal::GetCapturedStderr();
-    EXPECT_NE(printed.find("object_pool 'connections': 1 objects in use"), std::string::npos) << printed;
-    EXPECT_NE(printed.find("connection, "), std::string::npos) << printed;
-}
-
 TEST(live_report, is_printed_when_a_pool_is_destroyed_with_objects_out_if_asked) {
-    std::shared_ptr<packet> out;
-    auto const destroy = [&out] {
-        pooled::pool pool{{.name = "packets"}};
-        out = pool.make_shared<packet>();
+    std::vector<std::shared_ptr<void>> out;
+    auto const printed_at_the_end = [&out] {
+        testing::internal::CaptureStderr();
+        {
+            pooled::pool pool{{.name = "packets"}};
+            connections objects{{.name = "connections"}};
+            out = {pool.make_shared<packet>(), objects.acquire()};
+        }
+        return testing::internal::GetCapturedStderr();
     };
-    testing::internal::CaptureStderr();
-    destroy();
-    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    EXPECT_EQ(printed_at_the_end(), "");
     ::setenv("POOLED_LIVE_REPORT", "1", 1);
-    testing::internal::CaptureStderr();
-    destroy();
+    std::string const printed = printed_at_the_end();
     ::unsetenv("POOLED_LIVE_REPORT");
-    EXPECT_NE(testing::internal::GetCapturedStderr().find("pool 'packets': 1 blocks in use"),
-              std::string::npos);
+    for (char const* const part :
+         {"pool 'packets': 1 blocks in use", "object_pool 'connections': 1 objects in use", "connection, "})
+        EXPECT_NE(printed.find(part), std::string::npos) << printed;
 }
 
 }  // namespace

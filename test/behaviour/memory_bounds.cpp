@@ -65,22 +65,11 @@ constexpr std::size_t k_left = 136 * k_mib;
 
 TEST(large_blocks, of_which_some_were_taken_again_leave_no_more_at_their_end) {
     pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
-    constexpr std::size_t k_bytes = 64 * k_kib;
-    std::vector<void*> blocks;
-    auto const take = [&](std::size_t count) {
-        while (count-- != 0)
-            blocks.push_back(pool.allocate(k_bytes));
-    };
-    auto const free = [&](std::size_t count) {
-        while (count-- != 0) {
-            pool.deallocate(blocks.back(), k_bytes);
-            blocks.pop_back();
-        }
-    };
-    take(16'384);
-    free(8'192);
-    take(2'048);
-    free(blocks.size());
+    test::held_blocks blocks(pool, 64 * k_kib);
+    blocks.take(16'384);
+    blocks.give_back(8'192);
+    blocks.take(2'048);
+    blocks.give_back(blocks.size());
     EXPECT_LE(pool.stats().upstream_bytes, k_left);
 }
 
@@ -328,36 +317,23 @@ constexpr auto k_class = pooled::detail::class_for(k_bytes, 8);
 constexpr std::size_t k_count = test::k_sanitized ? 20'000 : 200'000;
 
 template <class Pool>
-std::vector<void*> build(Pool& pool, std::size_t count) {
-    std::vector<void*> blocks;
-    blocks.reserve(count);
-    for (std::size_t i = 0; i < count; ++i)
-        blocks.push_back(pool.allocate(k_bytes, 8));
-    return blocks;
-}
+struct built : test::held_blocks<Pool> {
+    built(Pool& pool, std::size_t count) : test::held_blocks<Pool>(pool, k_bytes, 8) { this->take(count); }
+};
 
+// Replaces blocks at random, then frees all but `kept` in a random order. Has these.
 template <class Pool>
-void drop(Pool& pool, std::vector<void*>& blocks) {
-    for (void* const p : blocks)
-        pool.deallocate(p, k_bytes, 8);
-    blocks.clear();
-}
-
-// Replaces blocks at random, then frees all but `kept` in a random order. Returns these.
-template <class Pool>
-std::vector<void*> age(Pool& pool, std::mt19937& random, std::size_t kept = 0) {
-    auto blocks = build(pool, k_count);
-    for (std::size_t i = 0; i < 5 * k_count; ++i) {
-        void*& one = blocks[random() % k_count];
-        pool.deallocate(one, k_bytes, 8);
-        one = pool.allocate(k_bytes, 8);
+struct ageing : built<Pool> {
+    ageing(Pool& pool, std::mt19937& random, std::size_t kept = 0) : built<Pool>(pool, k_count) {
+        for (std::size_t i = 0; i < 5 * k_count; ++i) {
+            void*& one = (*this)[random() % k_count];
+            pool.deallocate(one, k_bytes, 8);
+            one = pool.allocate(k_bytes, 8);
+        }
+        std::ranges::shuffle(*this, random);
+        this->give_back(k_count - kept);
     }
-    std::ranges::shuffle(blocks, random);
-    std::vector<void*> const survivors(blocks.end() - static_cast<std::ptrdiff_t>(kept), blocks.end());
-    blocks.resize(blocks.size() - kept);
-    drop(pool, blocks);
-    return survivors;
-}
+};
 
 // How many neighbours in the order of creation do not ascend within one slab, or are of two slabs.
 std::size_t breaks_in(std::vector<void*> const& blocks) {
@@ -391,7 +367,7 @@ protected:
 TYPED_TEST_SUITE(aged, test::pool_kinds, test::pool_kind_names);
 
 TYPED_TEST(aged, pool_has_no_slab_in_use_when_everything_is_free) {
-    age(this->pool, this->random);
+    ageing(this->pool, this->random);
     auto const c = this->pool.stats().classes[k_class];
     EXPECT_EQ(c.in_use, 0U);
     EXPECT_LE(c.cached, 2U) << "a cache does not keep slabs when all the rest is free";
@@ -403,39 +379,34 @@ TYPED_TEST(aged, pool_has_no_slab_in_use_when_everything_is_free) {
 }
 
 TYPED_TEST(aged, pool_builds_in_ascending_addresses_of_one_slab_after_another) {
-    auto fresh = build(this->pool, k_count);
+    built fresh(this->pool, k_count);
     std::size_t const fresh_breaks = breaks_in(fresh);
     std::size_t const fresh_jumps = jumps_in(fresh);
-    drop(this->pool, fresh);
+    fresh.give_back();
     for (int round = 0; round < 3; ++round) {
-        age(this->pool, this->random);
-        auto blocks = build(this->pool, k_count);
+        ageing(this->pool, this->random);
+        built const blocks(this->pool, k_count);
         // What the thread had cached comes first.
         EXPECT_LE(breaks_in(blocks), fresh_breaks + 8);
         EXPECT_LE(jumps_in(blocks), fresh_jumps + fresh_breaks / 8 + 8) << "of " << fresh_breaks << " slabs";
-        drop(this->pool, blocks);
     }
 }
 
 TYPED_TEST(aged, pool_builds_between_survivors_in_one_slab_after_another) {
-    auto survivors = age(this->pool, this->random, k_count / 16);
+    ageing const survivors(this->pool, this->random, k_count / 16);
     // What the thread had cached comes first, then what was freed last: a sixteenth of what was in use.
     std::size_t const in_use = survivors.size() + pooled::detail::k_max_cached_blocks;
-    auto cached = build(this->pool, pooled::detail::k_max_cached_blocks + in_use / 16 + 1);
-    auto blocks = build(this->pool, k_count - survivors.size() - cached.size());
+    built const cached(this->pool, pooled::detail::k_max_cached_blocks + in_use / 16 + 1);
+    built const blocks(this->pool, k_count - survivors.size() - cached.size());
     std::size_t const slabs = this->pool.stats().classes[k_class].slab_bytes / pooled::detail::k_slab_bytes;
     EXPECT_LE(jumps_in(blocks), slabs / 4) << "of " << slabs << " slabs";
-    drop(this->pool, blocks);
-    drop(this->pool, cached);
-    drop(this->pool, survivors);
 }
 
 TYPED_TEST(aged, pool_takes_no_more_memory_than_a_new_one) {
-    auto fresh = build(this->pool, k_count);
+    built(this->pool, k_count);
     std::size_t const before = this->pool.stats().upstream_bytes;
-    drop(this->pool, fresh);
     for (int i = 0; i < 3; ++i)
-        age(this->pool, this->random);
+        ageing(this->pool, this->random);
     EXPECT_LE(this->pool.stats().upstream_bytes, before);
 }
 

@@ -19,7 +19,6 @@
 #include <memory>
 #include <memory_resource>
 #include <thread>
-#include <vector>
 
 namespace {
 
@@ -113,26 +112,31 @@ TEST(slow_upstream, is_waited_for_before_a_large_block_is_refused) {
     expect_no_refusal(2 * k_mib, k_mib, k_mib - 1);
 }
 
+// One of its calls, made when is_slow was set, takes 50 ms.
+struct once_slow {
+    void wait() {
+        if (!is_slow.exchange(false)) return;
+        is_inside = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    test::counting_upstream books;
+    std::atomic<bool> is_slow{false};
+    std::atomic<bool> is_inside{false};
+    test::hooked_upstream upstream{books, [this](std::size_t) { wait(); }, [this](std::size_t) { wait(); }};
+};
+
 // All memory of a bounded pool is on its way back to upstream.
 TEST(slow_upstream, is_waited_for_when_another_thread_trims) {
     for (std::size_t const bytes : {5'000 * std::size_t{1}, 25 * k_kib}) {
-        test::counting_upstream memory;
-        std::atomic<bool> is_slow{false};
-        std::atomic<bool> is_inside{false};
-        auto const wait = [&](std::size_t) {
-            if (!is_slow.exchange(false)) return;
-            is_inside = true;
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        };
-        test::hooked_upstream upstream(memory, wait, wait);
-        pooled::pool pool{{.max_bytes = 48 * k_kib, .chunk_bytes = 48 * k_kib, .upstream = &upstream}};
+        once_slow memory;
+        pooled::pool pool{{.max_bytes = 48 * k_kib, .chunk_bytes = 48 * k_kib, .upstream = &memory.upstream}};
         pool.deallocate(pool.allocate(10'000), 10'000);
         pool.deallocate(pool.try_allocate(47 * k_kib),
                         47 * k_kib);  // all of it as one large block, which is kept
-        ASSERT_EQ(memory.bytes(), 48 * k_kib);
-        is_slow = true;
+        ASSERT_EQ(memory.books.bytes(), 48 * k_kib);
+        memory.is_slow = true;
         std::thread other([&] { pool.trim(); });
-        while (!is_inside) {}
+        while (!memory.is_inside) {}
         void* const p = pool.try_allocate(bytes);
         EXPECT_NE(p, nullptr) << bytes;
         void* const large = pool.try_allocate(40 * k_kib);
@@ -144,31 +148,22 @@ TEST(slow_upstream, is_waited_for_when_another_thread_trims) {
 
 // The last block of a pool is one of no class, and memory is on its way to upstream while another thread destroys the pool.
 TEST(large_block, may_be_the_last_of_a_pool_that_another_thread_destroys) {
-    test::counting_upstream memory;
-    std::atomic<bool> is_slow{false};
-    std::atomic<bool> is_inside{false};
-    auto const wait = [&](std::size_t) {
-        if (!is_slow.exchange(false)) return;
-        is_inside = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    };
-    test::hooked_upstream upstream(memory, wait, wait);
-    auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.upstream = &upstream});
+    once_slow memory;
+    auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.upstream = &memory.upstream});
     pool->deallocate(pool->allocate(63 * k_mib), 63 * k_mib);  // kept until more is free
     auto large = pool->make_shared_for_overwrite<char[]>(80 * k_mib);
-    is_slow = true;
+    memory.is_slow = true;
     std::thread other([&] { large.reset(); });
-    while (!is_inside) {}
+    while (!memory.is_inside) {}
     pool.reset();
-    pooled::pool const next{{.upstream = &memory}};  // where the other was, if that is gone too early
+    pooled::pool const next{{.upstream = &memory.books}};  // where the other was, if that is gone too early
     other.join();
     EXPECT_EQ(next.stats().upstream_bytes, 0U);
-    EXPECT_EQ(memory.bytes(), 0U);
+    EXPECT_EQ(memory.books.bytes(), 0U);
 }
 
 TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_that_works) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
-    test::counting_upstream memory;
     std::atomic<bool> is_inside{false};
     std::atomic<bool> is_slow{false};
     auto const wait = [&](std::size_t) {
