@@ -43,8 +43,6 @@ struct standard {
     template <class T>
     using unique = std::unique_ptr<T>;
     template <class T>
-    using unique_array = std::unique_ptr<T[]>;
-    template <class T>
     using rc = std::shared_ptr<T>;
     template <class T>
     using weak_rc = std::weak_ptr<T>;
@@ -60,14 +58,6 @@ struct standard {
     static unique<T> make_unique(Args&&... args) {
         return std::make_unique<T>(std::forward<Args>(args)...);
     }
-    template <class T>
-    static std::shared_ptr<T[]> make_shared_array(std::size_t n) {
-        return std::make_shared<T[]>(n);
-    }
-    template <class T>
-    static unique_array<T> make_unique_array(std::size_t n) {
-        return std::make_unique<T[]>(n);
-    }
 };
 
 pooled::pool* g_pool = nullptr;  // null: the default pool
@@ -75,8 +65,6 @@ pooled::pool* g_pool = nullptr;  // null: the default pool
 struct ours {
     template <class T>
     using unique = pooled::unique_ptr<T>;
-    template <class T>
-    using unique_array = pooled::unique_ptr<T[]>;
     template <class T>
     using rc = pooled::rc_ptr<T>;
     template <class T>
@@ -95,14 +83,6 @@ struct ours {
     static unique<T> make_unique(Args&&... args) {
         return g_pool != nullptr ? g_pool->make_unique<T>(std::forward<Args>(args)...)
                                  : pooled::make_unique<T>(std::forward<Args>(args)...);
-    }
-    template <class T>
-    static std::shared_ptr<T[]> make_shared_array(std::size_t n) {
-        return pooled::make_shared<T[]>(n);
-    }
-    template <class T>
-    static unique_array<T> make_unique_array(std::size_t n) {
-        return pooled::make_unique<T[]>(n);
     }
 };
 
@@ -163,7 +143,7 @@ struct node {
     typename Family::template rc<node> counted;
     std::optional<std::shared_ptr<node>> optional;
     std::vector<typename Family::template rc<node>> many;
-    typename Family::template unique_array<element> unique_elements;
+    typename Family::template unique<element[]> unique_elements;
     std::shared_ptr<element[]> shared_elements;
     std::weak_ptr<node> sibling;
     typename Family::template weak_rc<node> counted_sibling;
@@ -211,13 +191,13 @@ log destroy_random(std::uint64_t seed, std::size_t count, std::size_t window) {
             owner.counted = Family::template make_rc<one>(n, alive);
             fresh = owner.counted.get();
         } else if (kind == 5 && owner.unique_elements == nullptr) {
-            owner.unique_elements = Family::template make_unique_array<typename one::element>(3);
+            owner.unique_elements = Family::template make_unique<typename one::element[]>(3);
             for (std::size_t i = 0; i < 3; ++i)
                 owner.unique_elements[i].number = n * 4 + i;
             owner.unique_elements[1].owned = Family::template make_shared<one>(n, alive);
             fresh = owner.unique_elements[1].owned.get();
         } else if (kind == 6 && owner.shared_elements == nullptr) {
-            owner.shared_elements = Family::template make_shared_array<typename one::element>(2);
+            owner.shared_elements = Family::template make_shared<typename one::element[]>(2);
             owner.shared_elements[0].number = n * 4;
             owner.shared_elements[0].owned = Family::template make_shared<one>(n, alive);
             fresh = owner.shared_elements[0].owned.get();
