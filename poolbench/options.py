@@ -115,8 +115,7 @@ LeastOption = option(int, "Minimum number of process runs of each.", "--samples"
 PrecisionOption = option(float | None, "More runs until within ±SHARE.", "--precision", parser=share, metavar="SHARE")
 TimeoutOption = option(float | None, "Limit of a process run: 60s.", "--timeout", parser=seconds, metavar="TIME")
 BudgetOption = option(float | None, "Time for more runs: 90s, 10m, 2h.", "--budget", parser=seconds, metavar="TIME")
-LIVE = "Objects alive at the same time, in all threads."
-LiveOption = option(int, LIVE, metavar="N", min=1, max=1_000_000_000)
+LiveOption = option(int, "Objects alive at the same time, in all threads.", metavar="N", min=1, max=1_000_000_000)
 OutputOption = option(Path | None, "Write the results to this file.", "--output")
 JsonOption = option(bool, "Print one JSON object instead of text.", "--json")
 ResultsArgument = argument(Path | None, "A results file. Default: the newest of your runs.", metavar="RESULTS")

@@ -9,6 +9,7 @@ those that callgrind counts for one operation: the difference between two runs o
 difference in length. They do not depend on the machine's load.
 """
 
+import argparse
 import json
 import re
 import subprocess
@@ -60,6 +61,7 @@ def instructions(program: Path, work: str) -> float:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as threads:
         folder = Path(name)
         programs = dict(zip(BUILDS, threads.map(lambda each: built(each, folder), BUILDS), strict=True))
