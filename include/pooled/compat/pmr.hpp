@@ -309,7 +309,7 @@ private:
 
     std::pmr::pool_options m_options;
     std::pmr::memory_resource* m_upstream;
-    detail::optional_mutex m_mutex{k_is_shared};
+    detail::mutex m_mutex{!k_is_shared};
     detail::intrusive_list<piece> m_pieces;
     std::array<std::atomic<bool>, detail::k_first_large> m_has_small_chunks;
     std::array<small_class, detail::k_first_large> m_small;

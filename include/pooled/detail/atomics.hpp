@@ -61,26 +61,15 @@ public:
     T fetch_or(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         return __atomic_fetch_or(&m_value, value, static_cast<int>(order));
     }
-    // The second order, or what the first one means for a load, is that of a failure.
+    // The second order is that of a failure: not what the first one means for a load, as std::atomic has it.
     template <class = void>
     bool compare_exchange_strong(T& known, T value, std::memory_order order,
-                                 std::memory_order failure) noexcept {
+                                 std::memory_order failure = std::memory_order_relaxed) noexcept {
         return __atomic_compare_exchange_n(&m_value, &known, value, false, static_cast<int>(order),
                                            static_cast<int>(failure));
     }
-    template <class = void>
-    bool compare_exchange_strong(T& known, T value, std::memory_order order) noexcept {
-        return compare_exchange_strong(known, value, order, as_load(order));
-    }
 
 private:
-    template <class = void>
-    [[nodiscard]] static constexpr std::memory_order as_load(std::memory_order order) noexcept {
-        return order == std::memory_order_acq_rel   ? std::memory_order_acquire
-               : order == std::memory_order_release ? std::memory_order_relaxed
-                                                    : order;
-    }
-
     T m_value{};
 };
 

@@ -20,7 +20,6 @@
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
 #if POOLED_HAS_CODE
-#include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/pool/memory.hpp"
 #endif
 
@@ -157,8 +156,6 @@ protected:
 
 protected:
     ~pool_core() override = default;
-    pool_core(pool_core const&) = delete;
-    pool_core& operator=(pool_core const&) = delete;
 
     // A local pool's cache lies right after its core.
     [[nodiscard]] static constexpr std::size_t memory_at(sharing kind) noexcept {

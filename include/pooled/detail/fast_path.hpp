@@ -22,7 +22,6 @@
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/pool/slow_path.hpp"
 #if POOLED_HAS_CODE
-#include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/instrument/malloc_backed.hpp"
 #endif

@@ -33,19 +33,17 @@ struct slab;
 
 class map_entry {
 public:
-    enum flags : std::uint64_t { none = 0, local = 1 };
-
     constexpr map_entry() noexcept = default;
     constexpr explicit map_entry(std::uint64_t bits) noexcept : m_bits(bits) {}
     // `descriptor`: the first record of the span.
-    map_entry(std::uint32_t pool_id, slab const* descriptor, std::uint64_t what) noexcept
-        : m_bits((std::uint64_t{pool_id} << k_pool_shift) | address_of(descriptor) | what) {}
+    map_entry(std::uint32_t pool_id, slab const* descriptor, bool is_local) noexcept
+        : m_bits((std::uint64_t{pool_id} << k_pool_shift) | address_of(descriptor) | is_local) {}
 
     [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
     [[nodiscard]] constexpr std::uint32_t pool_id() const noexcept {
         return static_cast<std::uint32_t>(m_bits >> k_pool_shift);
     }
-    [[nodiscard]] constexpr bool is_local() const noexcept { return (m_bits & local) != 0; }
+    [[nodiscard]] constexpr bool is_local() const noexcept { return (m_bits & 1) != 0; }
     // Requires memory that cannot return to upstream because a block there is in use.
     [[nodiscard]] slab* slab_at() const noexcept {
         return reinterpret_cast<slab*>(m_bits & k_descriptor_mask);
@@ -150,10 +148,6 @@ private:
 
 class page_map {
 public:
-    constexpr page_map() noexcept = default;
-    page_map(page_map const&) = delete;
-    page_map& operator=(page_map const&) = delete;
-
     // The entry is empty for addresses outside all pools.
     [[nodiscard]] map_entry find(void const* p) const noexcept {
         return map_entry(m_entries.get(address_of(p)));

@@ -21,7 +21,6 @@
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

@@ -238,17 +238,17 @@ void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  /
 
 map_entry entry(std::uint32_t pool_id) {
     static slab const descriptor;
-    return {pool_id, &descriptor, map_entry::none};
+    return {pool_id, &descriptor, false};
 }
 
 TEST(map_entry, keeps_pool_descriptor_and_flags_apart) {
     static slab const descriptors[4];
     for (std::uint32_t const id : {0U, 1U, 31U, 32U, 255U, 256U, k_max_pools - 1})
-        for (auto const what : {map_entry::none, map_entry::local})
+        for (bool const is_local : {false, true})
             for (std::size_t i = 0; i < 4; ++i) {
-                map_entry const entry(map_entry(id, &descriptors[i], what).bits());
+                map_entry const entry(map_entry(id, &descriptors[i], is_local).bits());
                 ASSERT_EQ(entry.pool_id(), id);
-                ASSERT_EQ(entry.is_local(), (what & map_entry::local) != 0);
+                ASSERT_EQ(entry.is_local(), is_local);
                 ASSERT_EQ(entry.slab_at(), &descriptors[i]);
                 ASSERT_FALSE(entry.empty());
             }

@@ -50,8 +50,7 @@ public:
     }
     // Whether all were empty when take() saw them, and at every moment since.
     [[nodiscard]] bool were_empty(view const& seen) const noexcept {
-        std::atomic_thread_fence(
-            std::memory_order_acquire);  // what the caller looked at before was read before
+        std::atomic_thread_fence(std::memory_order_acquire);  // the caller has looked elsewhere before
         for (std::size_t at = 0; at < k_count; ++at)
             if (!is_empty(seen.words[at]) ||
                 m_slots[at].word.load(std::memory_order_relaxed) != seen.words[at])
@@ -68,9 +67,7 @@ public:
         std::uint64_t const full = std::uint64_t{address_of(block) / k_unit} << k_address_shift |
                                    std::uint64_t{c} << k_class_shift | puts % k_puts;
         // release: pairs with the acquires above and in empty(); what this owner did to the block is seen.
-        return mine.compare_exchange_strong(word, full, std::memory_order_release, std::memory_order_relaxed)
-                   ? puts
-                   : 0;
+        return mine.compare_exchange_strong(word, full, std::memory_order_release) ? puts : 0;
     }
 
     // Empties the slots: visit(c, block) for each block. No fork happens meanwhile, in which the child would lose a block.
@@ -100,8 +97,7 @@ private:
     // Null when another thread was faster. acq_rel: pairs with the release in put(), and with the acquire in take(): whoever sees the
     // slot empty sees what this thread did before.
     [[nodiscard]] void* empty(std::size_t at, std::uint64_t word) noexcept {
-        if (!m_slots[at].word.compare_exchange_strong(word, word % k_puts, std::memory_order_acq_rel,
-                                                      std::memory_order_relaxed))
+        if (!m_slots[at].word.compare_exchange_strong(word, word % k_puts, std::memory_order_acq_rel))
             return nullptr;
         return reinterpret_cast<void*>(static_cast<std::uintptr_t>(word >> k_address_shift) * k_unit);
     }

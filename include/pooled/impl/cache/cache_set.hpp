@@ -54,7 +54,7 @@ public:
         k_class_count + 1;  // the last one is that of k_exact, of which no thread caches a block
 
     explicit cache_set(central::context const& pool) noexcept
-        : m_mutex(pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
+        : m_mutex(!pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
         for (class_index c = 0; c < k_lists; ++c)
             std::construct_at(&(*this)[c], m_pool, c);
     }
@@ -67,8 +67,6 @@ public:
                     g_metadata.cancel_reservation(bytes, count);
                 });
     }
-    cache_set(cache_set const&) = delete;
-    cache_set& operator=(cache_set const&) = delete;
 
     // Locked, it has only those caches whose owners exist.
     void lock() noexcept {
@@ -451,7 +449,7 @@ private:
             detail::smaller(most, detail::larger(k_first_capacity, k_growth * cache.capacity())));
     }
 
-    optional_mutex m_mutex;
+    mutex m_mutex;
     central::context m_pool;
     std::uint32_t m_forks_survived;
     bool m_is_held = false;

@@ -146,9 +146,7 @@ public:
     };
 
     central(context const& pool, class_index c) noexcept
-        : m_mutex(pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
-    central(central const&) = delete;
-    central& operator=(central const&) = delete;
+        : m_mutex(!pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
 
     void lock() noexcept { m_mutex.lock(); }
     void unlock() noexcept { m_mutex.unlock(); }
@@ -459,7 +457,7 @@ private:
         return *s;
     }
 
-    optional_mutex m_mutex;
+    mutex m_mutex;
     bool m_is_closed = false;
     std::uint8_t m_class;
     observed<std::uint16_t> m_misses;

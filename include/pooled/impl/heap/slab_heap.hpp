@@ -34,7 +34,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -77,9 +76,7 @@ public:
     };
 
     slab_heap(shape const& what, upstream& from) noexcept
-        : m_shape(what), m_upstream(from), m_mutex(what.is_shared) {}
-    slab_heap(slab_heap const&) = delete;
-    slab_heap& operator=(slab_heap const&) = delete;
+        : m_shape(what), m_upstream(from), m_mutex(!what.is_shared) {}
     ~slab_heap() {
         upstream::call under_way(m_upstream);
         deallocate(detach_all(under_way), under_way, refused::abandon);
@@ -443,9 +440,7 @@ private:
 
     // The granules of a span lead to its first record. O(granules).
     void map(slab& s) const noexcept {
-        g_page_map.assign(
-            s.memory(), s.bytes(),
-            map_entry(m_shape.pool_id, &s, m_shape.is_shared ? map_entry::none : map_entry::local));
+        g_page_map.assign(s.memory(), s.bytes(), map_entry(m_shape.pool_id, &s, !m_shape.is_shared));
     }
 
     // The pages of the free bytes [first, end) of a slab may change from now on. Those of a span without a class could already.
@@ -646,7 +641,7 @@ private:
 
     shape m_shape;
     upstream& m_upstream;
-    optional_mutex m_mutex;
+    mutex m_mutex;
     intrusive_list<chunk> m_chunks;
     free_spans m_free;
     intrusive_list<reservation> m_reservations;  // the latest first

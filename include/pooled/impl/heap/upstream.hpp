@@ -23,7 +23,6 @@
 #include <cstdint>
 #include <memory_resource>
 #include <new>
-#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 

@@ -31,7 +31,6 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/impl/heap/slab.hpp"
 
-#include <atomic>
 #include <new>
 #endif
 

@@ -52,10 +52,6 @@ POOLED_THREAD_STATE(fork_gate_thread, t_fork_gate, {});
 template <class Atomics = platform_atomics, std::size_t Flags = 256>
 class basic_fork_gate {
 public:
-    constexpr basic_fork_gate() noexcept = default;
-    basic_fork_gate(basic_fork_gate const&) = delete;
-    basic_fork_gate& operator=(basic_fork_gate const&) = delete;
-
     POOLED_NOINLINE void enter() noexcept {
         fork_gate_thread& self = own_state();
         if (self.locks++ != 0 || self.forks != 0) return;
@@ -100,11 +96,11 @@ public:
             return;
         }
     }
-    // The calling thread ends. Requires that it is not inside, and not between begin() and end().
+    // The calling thread ends. Requires that it is not inside, and not between begin() and end(). release: pairs with the acquire in
+    // own_flag().
     static void release_flag() noexcept {
         if (void* const own = std::exchange(own_state().own, nullptr))
-            static_cast<flag*>(own)->is_owned.store(
-                0, std::memory_order_release);  // pairs with the acquire in own_flag()
+            static_cast<flag*>(own)->is_owned.store(0, std::memory_order_release);
     }
 
     // Called before and after the handlers of a fork, which nest: each part of the library that was used has a set of them. One

@@ -31,10 +31,6 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class metadata_arena {
 public:
-    constexpr metadata_arena() noexcept = default;
-    metadata_arena(metadata_arena const&) = delete;
-    metadata_arena& operator=(metadata_arena const&) = delete;
-
     // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more memory.
     [[nodiscard]] POOLED_API void* try_allocate(std::size_t bytes) noexcept;
 

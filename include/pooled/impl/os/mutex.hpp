@@ -2,7 +2,7 @@
 #pragma once
 
 // The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate (where there
-// are forks).
+// are forks). That of a pool for one thread does nothing.
 // Any thread may call; unlock() from the thread that locked. Satisfies BasicLockable.
 
 #include "pooled/config.hpp"
@@ -15,39 +15,25 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 class mutex {
 public:
     constexpr mutex() noexcept = default;
-    mutex(mutex const&) = delete;
-    mutex& operator=(mutex const&) = delete;
+    constexpr explicit mutex(bool is_local) noexcept : m_is_local(is_local) {}
 
     void lock() noexcept {
+        if (m_is_local) return;
         if constexpr (platform::k_has_fork) g_fork_gate.enter();
         m_mutex.lock();
     }
     void unlock() noexcept {
+        if (m_is_local) return;
         m_mutex.unlock();
         if constexpr (platform::k_has_fork) g_fork_gate.leave();
     }
 
 private:
     raw_mutex m_mutex;
+    bool m_is_local = false;
 };
 
-// A lock that does nothing in a pool for one thread.
-class optional_mutex {
-public:
-    constexpr explicit optional_mutex(bool is_shared) noexcept : m_is_shared(is_shared) {}
-    void lock() noexcept {
-        if (m_is_shared) m_mutex.lock();
-    }
-    void unlock() noexcept {
-        if (m_is_shared) m_mutex.unlock();
-    }
-
-private:
-    mutex m_mutex;
-    bool m_is_shared;
-};
-
-// Replace std::scoped_lock for one lock, and std::unique_lock as used here: <mutex> costs each user 550 lines.
+// Replaces std::scoped_lock for one lock: <mutex> costs each user 550 lines.
 template <class Mutex>
 class scoped_lock {
 public:
@@ -58,29 +44,6 @@ public:
 
 private:
     Mutex& m_mutex;
-};
-template <class Mutex>
-class unique_lock {
-public:
-    explicit unique_lock(Mutex& m) noexcept : m_mutex(m) { lock(); }
-    ~unique_lock() {
-        if (m_is_locked) m_mutex.unlock();
-    }
-    unique_lock(unique_lock const&) = delete;
-    unique_lock& operator=(unique_lock const&) = delete;
-
-    void lock() noexcept {
-        m_mutex.lock();
-        m_is_locked = true;
-    }
-    void unlock() noexcept {
-        m_mutex.unlock();
-        m_is_locked = false;
-    }
-
-private:
-    Mutex& m_mutex;
-    bool m_is_locked = false;
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

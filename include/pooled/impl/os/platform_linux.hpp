@@ -16,7 +16,6 @@
 #include <time.h>
 
 #include <cerrno>
-#include <cstdlib>
 
 #include <pthread.h>
 #include <sched.h>

@@ -32,10 +32,16 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 extern "C" int pooled_at_fork(void (*prepare)(), void (*parent)(), void (*child)())
     POOLED_SYMBOL("pthread_atfork");
 
+#if POOLED_HAS_CODE
+// Where map_pages() looks first: below what it mapped last, or where something was unmapped since.
+POOLED_STATE(atomic<std::uintptr_t>, g_map_hint, {0});
+#endif
+
 struct posix_platform {
     static constexpr std::size_t k_map_unit = 4096;
     static constexpr bool k_discards_to_zero = false;
     static constexpr bool k_has_fork = true;
+    static constexpr std::size_t k_hinted_align = std::size_t{2} << 20;
 
     [[nodiscard]] static bool at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
         return pooled_at_fork(prepare, parent, child) == 0;
@@ -49,8 +55,37 @@ struct posix_platform {
 
     // Usually one call. Otherwise it maps more and unmaps the excess, so that what remains touches the mapping above it: `align`
     // bytes below that are free again. Mappings that touch are one to the kernel, and Linux allows a process 65,530.
-    [[nodiscard]] static void* map_pages(std::size_t bytes, std::size_t align) noexcept;
-    static bool unmap_pages(void* p, std::size_t bytes) noexcept;
+    [[nodiscard]] static void* map_pages(std::size_t bytes, std::size_t align) noexcept {
+        auto const map = [](std::uintptr_t at, std::size_t length) noexcept -> std::byte* {
+            void* const p = ::mmap(reinterpret_cast<void*>(at), length, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+        };
+        std::size_t const page = page_bytes();
+        if (bytes > k_size_max - page) return nullptr;
+        std::size_t const length = round_up(bytes, page);
+        bool const has_hint = align >= k_hinted_align;
+        std::byte* p =
+            map(has_hint ? round_down(g_map_hint.load(std::memory_order_relaxed), align) : 0, length);
+        if (p == nullptr) return nullptr;
+        if ((address_of(p) & (align - 1)) != 0) {
+            ::munmap(p, length);
+            std::size_t const span = saturating_add(length, align);
+            std::byte* const wide = span == k_size_max ? nullptr : map(0, span);
+            if (wide == nullptr) return nullptr;
+            std::size_t const before = round_down(address_of(wide) + align, align) - address_of(wide);
+            p = wide + before;
+            ::munmap(wide, before);
+            if (before != align) ::munmap(p + length, align - before);
+        }
+        if (has_hint) g_map_hint.store(address_of(p) - length, std::memory_order_relaxed);
+        return p;
+    }
+    static bool unmap_pages(void* p, std::size_t bytes) noexcept {
+        if (::munmap(p, bytes) != 0) return false;
+        if (bytes >= k_hinted_align) g_map_hint.store(address_of(p), std::memory_order_relaxed);
+        return true;
+    }
 
     static bool discard_pages(std::byte* p, std::size_t bytes) noexcept {
 #ifdef MADV_FREE
@@ -151,45 +186,5 @@ struct posix_platform {
 #endif
 #endif
 };
-
-#if POOLED_HAS_CODE
-
-// Where map_pages() looks first: below what it mapped last, or where something was unmapped since.
-POOLED_STATE(atomic<std::uintptr_t>, g_map_hint, {0});
-inline constexpr std::size_t k_hinted_align = std::size_t{2} << 20;
-
-inline void* posix_platform::map_pages(std::size_t bytes, std::size_t align) noexcept {
-    auto const map = [](std::uintptr_t at, std::size_t length) noexcept -> std::byte* {
-        void* const p = ::mmap(reinterpret_cast<void*>(at), length, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
-    };
-    std::size_t const page = page_bytes();
-    if (bytes > k_size_max - page) return nullptr;
-    std::size_t const length = round_up(bytes, page);
-    bool const has_hint = align >= k_hinted_align;
-    std::uintptr_t const hint = has_hint ? g_map_hint.load(std::memory_order_relaxed) & ~(align - 1) : 0;
-    std::byte* p = map(hint, length);
-    if (p == nullptr) return nullptr;
-    if ((address_of(p) & (align - 1)) != 0) {
-        ::munmap(p, length);
-        std::size_t const span = saturating_add(length, align);
-        std::byte* const wide = span == k_size_max ? nullptr : map(0, span);
-        if (wide == nullptr) return nullptr;
-        std::size_t const before = round_down(address_of(wide) + align, align) - address_of(wide);
-        p = wide + before;
-        ::munmap(wide, before);
-        if (before != align) ::munmap(p + length, align - before);
-    }
-    if (has_hint) g_map_hint.store(address_of(p) - length, std::memory_order_relaxed);
-    return p;
-}
-
-inline bool posix_platform::unmap_pages(void* p, std::size_t bytes) noexcept {
-    if (::munmap(p, bytes) != 0) return false;
-    if (bytes >= k_hinted_align) g_map_hint.store(address_of(p), std::memory_order_relaxed);
-    return true;
-}
-#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -21,10 +21,6 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 template <class Atomics = platform_atomics, unsigned Attempts = 16384>
 class basic_raw_mutex {
 public:
-    constexpr basic_raw_mutex() noexcept = default;
-    basic_raw_mutex(basic_raw_mutex const&) = delete;
-    basic_raw_mutex& operator=(basic_raw_mutex const&) = delete;
-
     void lock() noexcept {
         if (!try_lock()) [[unlikely]]
             lock_slow();
@@ -33,8 +29,7 @@ public:
     [[nodiscard]] bool try_lock() noexcept {
         std::uint32_t expected = k_free;
         // acquire: pairs with the release in unlock.
-        return m_state.compare_exchange_strong(expected, k_held, std::memory_order_acquire,
-                                               std::memory_order_relaxed);
+        return m_state.compare_exchange_strong(expected, k_held, std::memory_order_acquire);
     }
 
     // release: pairs with the acquires in try_lock and lock_slow.

@@ -27,7 +27,6 @@
 
 #include <atomic>
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -118,7 +117,7 @@ struct copy_directory {
                 auto const bit = static_cast<std::uint32_t>(std::countr_one(taken | below));
                 // acquire: pairs with the release below; the former pool of this id is gone.
                 if (pool_ids[w].compare_exchange_strong(taken, taken | std::uint64_t{1} << bit,
-                                                        std::memory_order_acquire, std::memory_order_relaxed))
+                                                        std::memory_order_acquire))
                     return w * 64 + bit;
             }
         }

@@ -127,13 +127,15 @@ public:
     // Returns all slabs to upstream, including those with blocks in use. O(threads + slabs + cached blocks).
     void discard() noexcept {
         upstream::call under_way(m_upstream);
-        unique_lock lock(m_caches);
-        auto const all = m_caches.steal_all([&] {
-            for (class_index c = 0; c < cache_set::k_lists; ++c)
-                m_caches[c].discard();
-            return m_slabs.detach_all(under_way);
-        });
-        lock.unlock();
+        intrusive_list<chunk> all;
+        {
+            scoped_lock const lock(m_caches);
+            all = m_caches.steal_all([&] {
+                for (class_index c = 0; c < cache_set::k_lists; ++c)
+                    m_caches[c].discard();
+                return m_slabs.detach_all(under_way);
+            });
+        }
         m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
     }
 

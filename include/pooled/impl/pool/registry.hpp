@@ -341,17 +341,18 @@ inline void registry::end_thread(void* argument) noexcept {
     for (thread_cache*& slot : state.near_caches)
         slot = nullptr;
     state.forget(state.recent);
-    unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
-    state.closed.store(0, std::memory_order_relaxed);
-    while (thread_cache* const cache = state.owned.first()) {
-        if (pool_core* const core = cache->core) {
-            scoped_lock const caches_lock(core->caches());
-            core->retire(*cache);
+    {
+        scoped_lock const own(g_registry);  // so that no pool is closed meanwhile
+        state.closed.store(0, std::memory_order_relaxed);
+        while (thread_cache* const cache = state.owned.first()) {
+            if (pool_core* const core = cache->core) {
+                scoped_lock const caches_lock(core->caches());
+                core->retire(*cache);
+            }
+            disown(state, *cache);
         }
-        disown(state, *cache);
+        if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.free(*old);
     }
-    if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.free(*old);
-    lock.unlock();
     fork_gate::release_flag();
 }
 

@@ -48,7 +48,8 @@ public:
     {
         return fetch_add(static_cast<T>(-amount), order);
     }
-    bool compare_exchange_strong(T& expected, T to, std::memory_order order, std::memory_order) noexcept {
+    bool compare_exchange_strong(T& expected, T to, std::memory_order order,
+                                 std::memory_order = std::memory_order_relaxed) noexcept {
         std::uint64_t known = word(expected);
         bool const is_equal = simulation::compare_exchange(this, word(m_newest), known, word(to), order);
         if (is_equal) m_newest = to;
