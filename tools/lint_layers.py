@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = {
     "config": {"": "fwd config version", "detail/": "macros"},
     "base": {"": "error", "detail/": "algorithm atomics bits intrusive_list size_class"},
-    "os": {"impl/": "os", "impl/plugins/": "copies copies_elf copies_none", "impl/instrument/": "sanitizer"},
+    "os": {"impl/": "os", "impl/plugins/": "copies copies_elf", "impl/instrument/": "sanitizer"},
     "heap": {"impl/": "heap", "detail/": "page_map", "impl/instrument/": "checked_memory free_mark"},
     "cache": {"impl/": "cache", "detail/": "class_cache gate thread_cache"},
     "pool": {"impl/": "pool plugins instrument", "": "options stats", "detail/": "core fast_path"},
@@ -71,7 +71,7 @@ LINES = {
     "compat": 2010,
 }
 # Compiled on their systems alone.
-OF_OTHER_SYSTEMS = {f"impl/{name}.hpp" for name in ("os/platform_apple", "os/platform_windows", "plugins/copies_none")}
+OF_OTHER_SYSTEMS = {f"impl/{name}.hpp" for name in ("os/platform_apple", "os/platform_windows")}
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 GCC = "g++"

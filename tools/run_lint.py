@@ -23,7 +23,7 @@ CLANG_TIDY = "clang-tidy-19"
 SLOW_EXAMPLES = {"asio_server", "capture_pipeline", "json_documents"}
 # Where nothing is run: an example is compiled.
 UNTESTED_SYSTEMS = ["aarch64-macos", "x86_64-freebsd", "x86_64-netbsd", "x86_64-linux-musl"]
-OF_OTHER_SYSTEMS = {"platform_apple", "platform_windows", "copies_none"}
+OF_OTHER_SYSTEMS = {"platform_apple", "platform_windows"}
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 CXX_FOLDERS = ["include", "test", "bench", "poolprofile", "examples"]
 PYTHON_FOLDERS = ["tools", "poolbench", "poolprofile"]

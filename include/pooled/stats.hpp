@@ -23,8 +23,8 @@ struct size_class_stats {
     std::uint64_t in_use = 0;  // held by callers
     std::uint64_t free = 0;    // in the pool and in no thread's cache, including those never used
     std::uint64_t cached = 0;  // free, in threads' caches
-    std::uint64_t high_water =
-        0;  // most blocks ever used at once; with several threads counts what they cached
+    // Most blocks ever used at once; with several threads counts what they cached.
+    std::uint64_t high_water = 0;
     std::uint64_t slab_bytes = 0;    // memory of this class now
     std::uint64_t refills = 0;       // of threads' caches
     std::uint64_t flushes = 0;       // of threads' caches

@@ -88,8 +88,7 @@ template <sharing Sharing>
     return block;
 }
 POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at, void* block) noexcept {
-    std::uint32_t const pool_id =
-        cache.pool_id;  // after leaving the gate and giving up the block, the cache may no longer exist
+    std::uint32_t const pool_id = cache.pool_id;  // once the block is given up, the cache may not exist
     auto const c = static_cast<class_index>(at / sizeof(class_cache));
     class_cache& one = cache.class_at(at);
     one.prefetch_next(block, one.hot(), c);
@@ -105,7 +104,7 @@ inline constexpr bool k_has_cache = POOLED_CHECKED == 0 && POOLED_SANITIZE == 0 
 // A block from the cache of the place, or null.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(Place const& place, class_index c) noexcept {
-    if constexpr (!k_has_cache) return nullptr;
+    if (!k_has_cache || c == k_large) return nullptr;
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
             return nullptr;
@@ -163,9 +162,7 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes_or_throw(Place const& place, std::size_t bytes,
                                                                  std::size_t align) {
-    class_index const c = class_for(bytes, align);
-    void* const block = c != k_large ? detail::take_cached(place, c) : nullptr;
-    return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes, align);
+    return detail::allocate_or_throw(place, class_for(bytes, align), bytes, align);
 }
 
 // The same; null when the bound is reached, or upstream has no more memory.
@@ -173,7 +170,7 @@ template <class Place>
 [[nodiscard]] inline void* try_allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
     POOLED_TRY {
         class_index const c = class_for(bytes, align);
-        void* const block = c != k_large ? detail::take_cached(place, c) : nullptr;
+        void* const block = detail::take_cached(place, c);
         return block != nullptr ? block : allocate_slow(place.known_core(), c, bytes, align);
     }
     POOLED_CATCH(std::bad_alloc const&) { return nullptr; }

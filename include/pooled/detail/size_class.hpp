@@ -77,14 +77,12 @@ inline constexpr std::size_t k_max_block_bytes = std::size_t{32} << 10;  // of a
 inline constexpr std::size_t k_max_inlined_bytes = std::size_t{256} << 10;
 inline constexpr std::size_t k_max_large_block_bytes = std::size_t{16} << 20;  // of a class
 inline constexpr std::size_t k_max_class_align = k_granule_bytes;
-inline constexpr std::size_t k_min_coloured_bytes =
-    256;  // smaller blocks have many places in a slab without colours
+inline constexpr std::size_t k_min_coloured_bytes = 256;  // smaller ones have many places without colours
 inline constexpr std::size_t k_max_coloured_bytes = 4096;
 inline constexpr std::size_t k_max_slab_granules = 16;  // of a class that is not large
 
 inline constexpr class_index k_first_large = 15 + 3 * 8 + 5 * 10 + 9;
-inline constexpr class_index k_inlined_classes =
-    k_first_large + 14;  // those whose blocks the inlined code caches
+inline constexpr class_index k_inlined_classes = k_first_large + 14;  // the inlined code caches their blocks
 inline constexpr class_index k_class_count = k_inlined_classes + 8 + 5 * 4;
 
 // Blocks that no class serves: each is a slab of its own length, with one block.

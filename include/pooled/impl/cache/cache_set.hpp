@@ -9,7 +9,7 @@
 //
 // Locks, in the order in which they may be taken: that of the set, those of the central free lists in ascending order, those
 // below. Functions require that of the set unless noted.
-// Invariant: held_by_others(c) + held by the caller <= outside of central c.
+// Invariant: what all caches hold of class c <= outside of central c.
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
@@ -50,8 +50,8 @@ public:
     // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, then the class's maximum.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
-    static constexpr class_index k_lists =
-        k_class_count + 1;  // the last one is that of k_exact, of which no thread caches a block
+    // The last one is that of k_exact, of which no thread caches a block.
+    static constexpr class_index k_lists = k_class_count + 1;
 
     explicit cache_set(central::context const& pool) noexcept
         : m_mutex(!pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
@@ -165,7 +165,7 @@ public:
     template <class Visit>
     void for_each_other_gate(Visit&& visit) noexcept {
         for_each([&](thread_cache& cache) {
-            if (cache.owner != nullptr && cache.owner != &t_state()) visit(cache.gate);
+            if (is_others(cache)) visit(cache.gate);
         });
     }
 
@@ -211,7 +211,10 @@ public:
     // Moves all cached blocks of a class to its central free list. False when the caches of other threads held none.
     // O(threads + blocks moved).
     bool steal(class_index c) noexcept {
-        if (held_by_others(c) == 0) return false;
+        auto const has_block = [c](thread_cache const& one) {
+            return is_others(one) && one.classes[c].held() != 0;
+        };
+        if (!detail::any_of(m_all, has_block)) return false;
         stop();
         {
             scoped_lock const lock((*this)[c]);
@@ -241,10 +244,14 @@ public:
     // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache.
     void enter_bound() noexcept {
         if (is_at_bound()) return;
-        bool const is_shared = m_pool.is_shared;
-        if (is_shared) hold();
+        if (m_pool
+                .is_shared) {  // no thread uses its cache any more without the lock, including new ones and the caller
+            stop();
+            m_is_held = true;
+            for_each([](thread_cache& cache) { cache.gate.stop(); });
+        }
         steal_all([&] {
-            if (is_shared) m_pool.bound_epoch.add(1);
+            if (m_pool.is_shared) m_pool.bound_epoch.add(1);
             for (class_index c = 0; c < k_lists; ++c)
                 (*this)[c].end_served();
             return true;
@@ -277,8 +284,7 @@ public:
     // Empties the caches whose owners took no slow path since the last call: they are idle, or need only their hot blocks.
     void steal_from_idle() noexcept {
         auto const is_idle = [](thread_cache const& cache) {
-            return cache.owner != &t_state() && cache.owner != nullptr &&
-                   cache.slow_calls_seen == cache.slow_calls &&
+            return is_others(cache) && cache.slow_calls_seen == cache.slow_calls &&
                    detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
         };
         bool const is_any = detail::any_of(m_all, is_idle);
@@ -345,13 +351,6 @@ public:
         return bytes;
     }
 
-    [[nodiscard]] std::uint64_t held_by_others(class_index c) const noexcept {
-        std::uint64_t held = 0;
-        for (thread_cache const& cache : m_all)
-            if (cache.owner != nullptr && cache.owner != &t_state()) held += cache.classes[c].held();
-        return held;
-    }
-
     void lock_classes() noexcept {
         for (class_index c = 0; c < k_lists; ++c)
             (*this)[c].lock();
@@ -362,11 +361,8 @@ public:
     }
 
 private:
-    // No thread uses its cache any more without the lock, including new threads and the caller.
-    void hold() noexcept {
-        stop();
-        m_is_held = true;
-        for_each([](thread_cache& cache) { cache.gate.stop(); });
+    [[nodiscard]] static bool is_others(thread_cache const& cache) noexcept {
+        return cache.owner != nullptr && cache.owner != &t_state();
     }
 
     static constexpr std::uint32_t k_threads_at_once = 64;

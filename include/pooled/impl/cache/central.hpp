@@ -422,8 +422,7 @@ private:
     }
 
     [[nodiscard]] bool add_slab(large_shape exact) noexcept {
-        std::uint32_t const gains =
-            m_class != k_exact ? m_pool.heap.gains() : 0;  // another one may be shorter
+        std::uint32_t const gains = m_class != k_exact ? m_pool.heap.gains() : 0;  // another may be shorter
         slab* const s = m_pool.heap.take(m_class, exact);
         std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
         m_failed_at = s == nullptr ? gains : 0;

@@ -141,14 +141,10 @@ struct alignas(k_cache_line) slab {
 
     // Sets k_any_purged as the records say. O(granules).
     void note_purged() noexcept {
-        std::uint32_t i = 0;
-        while (i < granules && (this[i].purged & ~k_any_purged) == 0)
-            ++i;
+        bool const is_any = detail::any_of(span(this, granules),
+                                           [](slab const& s) { return (s.purged & ~k_any_purged) != 0; });
         // One store: hardened builds read it under no lock.
-        if (i == granules)
-            purged.clear(k_any_purged);
-        else
-            purged.set(k_any_purged);
+        purged = static_cast<std::uint8_t>((purged & ~k_any_purged) | (is_any ? k_any_purged : 0));
     }
     // The pages of granule `i` that lie within [first, end): one bit for each.
     [[nodiscard]] static constexpr std::uint8_t pages_in(std::size_t i, std::size_t first,
@@ -315,16 +311,11 @@ struct alignas(k_cache_line) slab {
     template <class Visit>
     void for_each_free_run(Visit&& visit) const noexcept {
         std::size_t const size = k_geometry[size_class].block_bytes;
-        for (std::uint32_t i = 0; i < total;) {
-            if (!is_free(i)) {
-                ++i;
-                continue;
-            }
-            std::uint32_t end = i + 1;
-            while (end < total && is_free(end))
-                ++end;
-            visit(colour() + i * size, colour() + end * size);
-            i = end;
+        std::uint32_t first = 0;
+        for (std::uint32_t i = 0; i <= total; ++i) {
+            if (i != total && is_free(i)) continue;
+            if (i != first) visit(colour() + first * size, colour() + i * size);
+            first = i + 1;
         }
     }
 

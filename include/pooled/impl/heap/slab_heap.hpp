@@ -34,6 +34,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -52,6 +53,7 @@ struct reservation {
     std::array<class_index, 2> classes{k_no_class, k_no_class};
     slab_list free;
     list_links<reservation> links;
+    std::size_t grown = 0;                 // bytes of chunks that were added for it
     bool is_settled = false;               // no reserve() is in progress for it
     void const* by = &t_upstream_calls();  // the thread of the reserve()
 
@@ -167,48 +169,44 @@ public:
     public:
         // Throws std::bad_alloc.
         attempt(slab_heap& heap, std::array<class_index, 2> classes)
-            : m_heap(heap), m_reservation(heap.add_reservation(classes)) {}
+            : m_heap(heap), m_reservation(&heap.add_reservation(classes)) {}
         ~attempt() {
-            if (!m_is_settled) m_heap.cancel(m_reservation, m_grown);
+            if (m_reservation != nullptr) m_heap.cancel(*m_reservation);
         }
         attempt(attempt const&) = delete;
         attempt& operator=(attempt const&) = delete;
 
-        void settle() noexcept {
-            m_heap.settle(m_reservation);
-            m_is_settled = true;
-        }
+        void settle() noexcept { m_heap.settle(*std::exchange(m_reservation, nullptr)); }
 
     private:
         friend class slab_heap;
         slab_heap& m_heap;
-        reservation& m_reservation;
-        std::size_t m_grown = 0;  // bytes of added chunks
-        bool m_is_settled = false;
+        reservation* m_reservation;
     };
 
     // Makes free spans for `count` blocks that only the classes of `by` may use. False when the bound does not allow it; throws what
     // upstream throws, and at once when the system has less memory. `touch`: makes their pages resident. O(spans).
     [[nodiscard]] bool reserve(attempt& by, request const& what, std::size_t count, bool touch) {
+        reservation& r = *by.m_reservation;
         // Counted again after enough were added, because other threads may have taken some meanwhile.
-        for (std::size_t have = 0; (have = claim(by.m_reservation, what, count)) < count;) {
+        for (std::size_t have = 0; (have = claim(r, what, count)) < count;) {
             if (!m_upstream.may_give(saturating_multiply(count - have, what.bytes))) return false;
             while (have < count) {
                 bool const is_added = add_chunk(what, [&](chunk const& fresh) {
-                    by.m_grown += fresh.bytes;
-                    have += claim_free(by.m_reservation, what, count - have);
+                    r.grown += fresh.bytes;
+                    have += claim_free(r, what, count - have);
                 });
                 if (!is_added) return false;
             }
         }
-        if (touch && m_upstream.is_system()) touch_free(by.m_reservation);
+        if (touch && m_upstream.is_system()) touch_free(r);
         return true;
     }
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
         scoped_lock const lock(m_mutex);
-        if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation.classes;
-        s.reserved_for = &by.m_reservation;
+        if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation->classes;
+        s.reserved_for = by.m_reservation;
         return true;
     }
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
@@ -317,7 +315,6 @@ public:
 
     // Without the lock.
     [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes; }
-    [[nodiscard]] bool has_empty_chunk() const noexcept { return m_empty_bytes != 0; }
 
     // Checks every structure. O(granules).
     [[nodiscard]] bool is_valid() noexcept {
@@ -542,7 +539,8 @@ private:
         m_reservations.push_front(r);
         return r;
     }
-    void cancel(reservation& r, std::size_t grown) noexcept {
+    void cancel(reservation& r) noexcept {
+        std::size_t const grown = r.grown;
         {
             scoped_lock const lock(m_mutex);
             unreserve(r);

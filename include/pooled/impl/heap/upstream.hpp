@@ -84,8 +84,8 @@ public:
         {
             scoped_lock const lock(m_mutex);
             if (bytes > available()) return nullptr;
-            is_first = used() == 0;
-            count(bytes, under_way);
+            is_first = m_used.fetch_add(bytes, std::memory_order_relaxed) == 0;
+            under_way.m_bytes += bytes;
         }
         void* p = nullptr;
         POOLED_TRY {
@@ -196,11 +196,6 @@ public:
 private:
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
-    // Requires the lock.
-    void count(std::size_t bytes, call& under_way) noexcept {
-        m_used.fetch_add(bytes, std::memory_order_relaxed);
-        under_way.m_bytes += bytes;
-    }
     void discount(std::size_t bytes, call& under_way) noexcept {
         scoped_lock const lock(m_mutex);
         m_used.fetch_sub(bytes, std::memory_order_relaxed);

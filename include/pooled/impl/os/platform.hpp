@@ -125,8 +125,7 @@ POOLED_STATE(atomic<int>, g_allows_huge_pages, {0});
 POOLED_STATE(atomic<bool>, g_is_barrier_refused, {false});
 
 struct platform : system_platform {
-    static constexpr std::size_t k_page_bytes =
-        4096;  // to which sizes are rounded; actual pages may be larger
+    static constexpr std::size_t k_page_bytes = 4096;  // to which sizes are rounded; pages may be larger
 
     // A variable of the environment; null where it is not set, or where another user set it (a program that runs setuid).
     [[nodiscard]] POOLED_API static char const* trusted_variable(char const* name) noexcept;
@@ -138,8 +137,7 @@ struct platform : system_platform {
 #elif defined(__aarch64__)
         asm volatile("isb");  // on processors without hardware threads, `yield` does not wait
 #elif defined(__riscv)
-        asm volatile(
-            ".4byte 0x0100000f");  // `pause`, which is an empty fence on processors without Zihintpause
+        asm volatile(".4byte 0x0100000f");  // `pause`, or an empty fence on processors without Zihintpause
 #endif
     }
 

@@ -21,8 +21,6 @@
 #include "pooled/detail/size_class.hpp"
 #if defined(__ELF__)
 #include "pooled/impl/plugins/copies_elf.hpp"
-#else
-#include "pooled/impl/plugins/copies_none.hpp"
 #endif
 
 #include <atomic>
@@ -139,6 +137,11 @@ struct copy_directory {
         return number;
     }
 };
+
+#if !defined(__ELF__)  // the copies cannot find each other: each works alone
+inline void pin_this_library() noexcept {}
+[[nodiscard]] inline copy_directory* find_directory(copy_directory& own, bool) noexcept { return &own; }
+#endif
 
 // Hidden, so every executable and shared library has its own, whatever else they share.
 POOLED_HIDDEN inline constinit copy_directory g_own_directory;

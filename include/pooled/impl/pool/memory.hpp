@@ -173,11 +173,6 @@ private:
         return bytes != 0;
     }
 
-    // How many blocks of a large class a deallocation that is slow moves.
-    [[nodiscard]] std::size_t moved_at_once(class_index c, thread_cache const* cache) const noexcept {
-        bool const is_flush = c < k_inlined_classes && cache != nullptr && !m_caches.is_at_bound();
-        return is_flush ? k_geometry[c].cache_blocks / 2 : 1;
-    }
     // Whether a large request gets a span of its own: no class serves it, or the pool is bounded and the class is larger.
     [[nodiscard]] bool is_exact(class_index c, std::size_t bytes) const noexcept {
         return c == k_exact || (c >= k_first_large && m_upstream.is_bounded() &&
@@ -193,7 +188,7 @@ private:
             std::uint64_t const before = m_upstream.calls_ended();
             if (void* const block = take()) return block;
             if (m_caches.is_at_bound() && epoch == m_caches.bound_epoch() &&
-                !m_upstream.may_give_soon(bytes, before) && !m_slabs.has_empty_chunk())
+                !m_upstream.may_give_soon(bytes, before) && m_slabs.empty_bytes() == 0)
                 return nullptr;
             POOLED_TRY {
                 if (grow()) continue;
@@ -216,7 +211,7 @@ private:
             std::uint64_t const before = m_upstream.calls_ended();
             if (void* const block = take()) return block;
             // A block that is longer than the free spans needs its own chunk.
-            bool const has_empty = may_release && m_slabs.has_empty_chunk();
+            bool const has_empty = may_release && m_slabs.empty_bytes() != 0;
             bool const released = has_empty && m_slabs.release_chunks() != 0;
             may_release = may_release && (released || !has_empty);
             if (grow()) continue;
@@ -302,8 +297,10 @@ private:
 
 inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
     // Of an inlined class, the block is not verified yet.
-    std::size_t const bytes = c == k_exact ? g_page_map.find_owned(block).slab_at()->bytes()
-                                           : k_geometry[c].block_bytes * moved_at_once(c, cache);
+    std::size_t bytes =
+        c == k_exact ? g_page_map.find_owned(block).slab_at()->bytes() : k_geometry[c].block_bytes;
+    if (c < k_inlined_classes && cache != nullptr && !m_caches.is_at_bound())
+        bytes *= k_geometry[c].cache_blocks / 2U;  // those of a flush
     // Many threads that end at once: only after the last of them has freed its block is it known what is free.
     bool const is_late = c == k_exact || cache == nullptr;
     if (is_late)
@@ -359,8 +356,9 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     if (count == 0) return true;
     if (is_exact(a, large.bytes)) a = k_exact;
     if (is_exact(b, large.bytes)) b = k_exact;
-    class_index const larger = a == k_exact ? b : b == k_exact ? a : detail::larger(a, b);
-    class_index const smaller = a == k_exact || b == k_exact ? larger : detail::smaller(a, b);
+    bool const is_any_exact = a == k_exact || b == k_exact;  // no class is larger
+    class_index const smaller = detail::smaller(a, b);
+    class_index const larger = is_any_exact ? smaller : detail::larger(a, b);
     if (larger == k_exact) return reserve_exact(large, count);
     if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {smaller, larger});
@@ -390,7 +388,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         // If all objects are of one class, a bound that is just large enough for them suffices.
         if (!attempt(is_of_one_class) && (is_of_one_class || !attempt(true))) return false;
     }
-    if ((a == k_exact || b == k_exact) && !reserve_exact(large, count)) return false;
+    if (is_any_exact && !reserve_exact(large, count)) return false;
     mine.settle();
     return true;
 }
