@@ -108,7 +108,6 @@ public:
     [[nodiscard]] bool is_local() const noexcept { return m_kind == sharing::local; }
     [[nodiscard]] bool is_incremental() const noexcept { return m_teardown == pooled::teardown::incremental; }
     [[nodiscard]] bool is_immediate() const noexcept { return m_teardown == pooled::teardown::immediate; }
-    [[nodiscard]] bool has_upstream() const noexcept { return m_has_upstream; }
     [[nodiscard]] char const* name() const noexcept { return m_name.elements; }
     [[nodiscard]] exhaustion_hook const& on_exhausted() const noexcept { return m_on_exhausted; }
     [[nodiscard]] pool_memory& memory() const noexcept { return m_memory; }
@@ -142,7 +141,6 @@ protected:
           m_slot(near_slot(id)),
           m_kind(kind),
           m_teardown(options.teardown),
-          m_has_upstream(options.upstream != nullptr),
           m_on_exhausted(options.on_exhausted),
           m_memory(memory) {
         std::size_t length = detail::smaller(options.name.size(), sizeof(m_name) - 1);
@@ -169,7 +167,6 @@ private:
     std::uint32_t m_slot;
     sharing m_kind;
     pooled::teardown m_teardown;
-    bool m_has_upstream;
     std_atomics::atomic<bool> m_is_closed{false};
     std_atomics::atomic<pool_extension*> m_extension{nullptr};
     array<char, 48> m_name{};

@@ -33,7 +33,7 @@ TEST(the_directory_of_copies, is_found_by_the_note_of_this_file) {
     std::set<copy_directory*> found;
     auto const look = [](loaded_file* file, std::size_t, void* result) {
         for_each_link(*file, [&](copy_link& link) {
-            static_cast<std::set<copy_directory*>*>(result)->insert(link.directory.load());
+            static_cast<std::set<copy_directory*>*>(result)->insert(link.load());
         });
         return 0;
     };

@@ -97,13 +97,12 @@ public:
         if (is_at_bound()) return allocate_at_bound(c, cache, exact);
         central& list = (*this)[c];
         scoped_lock const lock(list);
-        if (cache == nullptr) return list.take_one(exact);
-        class_cache& mine = cache->classes[c];
-        if (c >= k_inlined_classes || is_at_bound()) {
-            void* const block = list.take_one({});
-            if (block != nullptr) mine.add_net_taken(1);
+        if (cache == nullptr || c >= k_inlined_classes || is_at_bound()) {
+            void* const block = list.take_one(exact);
+            if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
             return block;
         }
+        class_cache& mine = cache->classes[c];
         if (void* const block = mine.pop()) return block;  // the owner was stopped
         grow(mine, c);
         return list.refill(mine);
@@ -114,25 +113,21 @@ public:
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
         central& list = (*this)[c];
         scoped_lock const lock(list);
-        if (cache == nullptr || list.is_closed()) {
-            list.flush({&block, 1});
-            return !list.is_closed();
+        bool const is_closed = list.is_closed();
+        class_cache* const mine = cache != nullptr && !is_closed ? &cache->classes[c] : nullptr;
+        if (mine != nullptr && c < k_inlined_classes && !is_at_bound()) {
+            if (mine->push(block)) return true;  // the owner was stopped
+            if (list.is_drained()) {
+                list.collect(*mine);
+                mine->release();
+            } else if (!grow(*mine, c)) {
+                list.flush_half(*mine);
+            }
+            if (mine->push(block)) return true;
         }
-        class_cache& mine = cache->classes[c];
-        if (c >= k_inlined_classes || is_at_bound()) {
-            list.flush({&block, 1});
-            mine.add_net_taken(-1);
-            return true;
-        }
-        if (mine.push(block)) return true;  // the owner was stopped
-        if (list.is_drained()) {
-            list.collect(mine);
-            mine.release();
-        } else if (!grow(mine, c)) {
-            list.flush_half(mine);
-        }
-        if (!mine.push(block)) list.flush({&block, 1});
-        return true;
+        list.flush({&block, 1});
+        if (mine != nullptr) mine->add_net_taken(-1);
+        return !is_closed;
     }
 
     // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
@@ -201,11 +196,6 @@ public:
             }
     }
 
-    // Whether to look for blocks of the class in other threads' caches: each look takes as long as there are threads.
-    [[nodiscard]] bool is_worth_stealing(class_index c) noexcept {
-        if (m_count / k_threads_at_once == 0) return true;
-        return (*this)[c].count_miss() % (m_count / k_threads_at_once + 1) == 0;
-    }
     [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
 
     // Moves all cached blocks of a class to its central free list. False when the caches of other threads held none.
@@ -365,7 +355,6 @@ private:
         return cache.owner != nullptr && cache.owner != &t_state();
     }
 
-    static constexpr std::uint32_t k_threads_at_once = 64;
     static constexpr std::size_t k_reserved_threads = 8;
     static constexpr std::uint32_t k_counted = 64;
     static constexpr unsigned k_searches = 8;

@@ -78,7 +78,7 @@ struct record {
 // Null when malloc has no more memory; the pool's block is then unchanged.
 [[nodiscard]] inline void* give(pool_core const& core, void* block, std::size_t bytes,
                                 std::size_t align) noexcept {
-    if (core.has_upstream()) return block;
+    if (!core.memory().from().is_system()) return block;
     void* p = nullptr;
     // Not aligned_alloc, which requires a multiple of the alignment: a tool would treat the rest as requested bytes.
     if (align <= alignof(std::max_align_t))

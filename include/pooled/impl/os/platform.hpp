@@ -50,9 +50,7 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
                                     std::int64_t ns, atomic<std::uint32_t>& state, char const* name,
                                     void (*function)(), void (*hook)(void*)) {
     // Flags.
-    {
-        System::k_map_unit
-    } -> std::convertible_to<std::size_t>;  // mappings begin at multiples of it, whatever was asked
+    { System::k_map_unit } -> std::convertible_to<std::size_t>;   // mappings begin at multiples of it
     { System::k_discards_to_zero } -> std::convertible_to<bool>;  // a discarded page reads as zero
     { System::k_has_fork } -> std::convertible_to<bool>;          // a process can get a child with its memory
 

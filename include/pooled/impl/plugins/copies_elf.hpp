@@ -19,12 +19,9 @@ struct copy_directory;
 
 inline constexpr std::uint32_t k_copy_interface = 3;
 
-// The note points to this. Null until this file has found the directory.
-struct copy_link {
-    atomic<copy_directory*> directory{nullptr};
-};
-
-// Hidden, so every executable and shared library has its own, whatever else they share.
+// The note points to this. Null until this file has found the directory. Hidden, so every executable and shared library has its own,
+// whatever else they share.
+using copy_link = atomic<copy_directory*>;
 POOLED_HIDDEN POOLED_USED inline constinit copy_link
     g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
 POOLED_HIDDEN inline constinit atomic<std::uint32_t> g_is_pinned{0};
@@ -128,14 +125,14 @@ POOLED_CODE int search_directory(loaded_file*, std::size_t, void* argument) noex
     auto const look = [](loaded_file* file, std::size_t, void* result) noexcept {
         // acquire: pairs with the release below; the constructed directory is seen.
         for_each_link(*file, [&](copy_link& link) {
-            if (copy_directory* const d = link.directory.load(std::memory_order_acquire))
+            if (copy_directory* const d = link.load(std::memory_order_acquire))
                 static_cast<directory_search*>(result)->found = d;
         });
         return 0;
     };
     pooled_iterate_files(look, &search);
     if (search.found == nullptr && search.may_make) search.found = &search.own;
-    if (search.found != nullptr) search.link.directory.store(search.found, std::memory_order_release);
+    if (search.found != nullptr) search.link.store(search.found, std::memory_order_release);
     return 1;
 }
 
@@ -187,7 +184,7 @@ POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
 // first call, then one load.
 POOLED_HIDDEN POOLED_NOINLINE inline copy_directory* find_directory(copy_directory& own,
                                                                     bool may_make) noexcept {
-    if (copy_directory* const known = g_copy_link.directory.load(std::memory_order_acquire)) return known;
+    if (copy_directory* const known = g_copy_link.load(std::memory_order_acquire)) return known;
     directory_search search{.may_make = may_make, .own = own, .link = g_copy_link};
     pooled_iterate_files(search_directory, &search);
     return search.found;

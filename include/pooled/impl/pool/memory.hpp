@@ -243,9 +243,11 @@ private:
     }
     static constexpr std::uint32_t k_served = 1024;
 
-    // Looks into the caches of other threads. Not for each of the slabs that are added when there are many threads: O(1), amortised.
+    // Looks into the caches of other threads, which takes as long as there are threads: not each time when there are many. O(1), amortised.
     [[nodiscard]] bool steal(class_index c) noexcept {
-        if (m_caches.is_at_bound() || !m_caches.is_worth_stealing(c)) return false;
+        std::uint32_t const crowd = m_caches.count() / 64;
+        if (m_caches.is_at_bound() || (crowd != 0 && m_caches[c].count_miss() % (crowd + 1) != 0))
+            return false;
         scoped_lock const lock(m_caches);
         return m_caches.steal(c);
     }

@@ -107,9 +107,8 @@ POOLED_CODE type_tag block_types::add(block_type const& type, atomic<type_tag>& 
     type_tag const fresh = number * k_type_one;
     type_tag known = k_no_type;
     // release: pairs with the acquire in tag_of(); the entry is seen. acquire: a faster thread's entry is seen.
-    bool const is_first =
-        tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel, std::memory_order_acquire);
-    return is_first ? fresh : known;
+    tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel, std::memory_order_acquire);
+    return known != k_no_type ? known : fresh;
 }
 
 // The operations for types that this copy did not add.
