@@ -29,7 +29,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -112,11 +111,6 @@ constinit std::uintptr_t g_lowest = ~std::uintptr_t{0};
 constinit std::atomic<bool> g_trusts_sizes{false};
 char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
 int g_stats_file = -1;
-
-void report_variable(char const* name, char const* value, char const* what) noexcept {
-    std::fprintf(stderr, "pooled: the environment variable %s is \"%.64s\" and is ignored; %s\n", name, value,
-                 what);
-}
 
 [[nodiscard]] pool_options read_options() noexcept {
     pool_options options{.name = k_default_pool_name};

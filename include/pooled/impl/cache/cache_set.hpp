@@ -94,8 +94,13 @@ public:
     // A block for the owner of `cache`, or for a thread without one (null), from its cache or the central free list. Null
     // when there is none, and the heap has no free slab. `exact`: with k_exact, which goes with no cache. Without a lock; O(blocks moved).
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape exact = {}) noexcept {
-        if (is_at_bound()) return allocate_at_bound(c, cache, exact);
         central& list = (*this)[c];
+        if (is_at_bound()) {
+            void* const block = search_slots(c, exact);
+            if (block == nullptr) list.end_served();
+            if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
+            return block;
+        }
         scoped_lock const lock(list);
         if (cache == nullptr || c >= k_inlined_classes || is_at_bound()) {
             void* const block = list.take_one(exact);
@@ -374,12 +379,6 @@ private:
             visit(n * sizeof(void*), 1);
     }
 
-    [[nodiscard]] void* allocate_at_bound(class_index c, thread_cache* cache, large_shape exact) noexcept {
-        void* const block = search_slots(c, exact);
-        if (block == nullptr) (*this)[c].end_served();
-        if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
-        return block;
-    }
     // A block from a slot, else of the central list. Null: at one moment that had none, nor the heap, and the slots were empty. Blocks
     // of other classes in the slots, whose slabs it might use, go to these slabs.
     [[nodiscard]] void* search_slots(class_index c, large_shape exact) noexcept {

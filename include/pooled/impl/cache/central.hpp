@@ -46,8 +46,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 //
 //   | … oldest | … | newest | … |      a ring, which begins at m_begin
 //
-// Without it, a list of a thousand nodes that is dropped goes to the bitmaps of as many slabs, and the next thousand nodes come from
-// elsewhere, a slab each (measured: docs/mechanisms.md, E1).
+// Without it, the next list of a thousand nodes comes from elsewhere, a slab a node (measured: docs/mechanisms.md, E1).
 //
 // Invariant: count <= capacity, a power of two or 0.
 // Guarded by the lock of the class; the count may be read at any time. O(addresses moved).

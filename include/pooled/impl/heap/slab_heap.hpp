@@ -169,9 +169,21 @@ public:
     public:
         // Throws std::bad_alloc.
         attempt(slab_heap& heap, std::array<class_index, 2> classes)
-            : m_heap(heap), m_reservation(&heap.add_reservation(classes)) {}
+            : m_heap(heap),
+              m_reservation(::new(g_metadata.allocate(sizeof(reservation)))
+                                reservation{.classes = classes, .free = {}, .links = {}}) {
+            scoped_lock const lock(heap.m_mutex);
+            heap.m_reservations.push_front(*m_reservation);
+        }
         ~attempt() {
-            if (m_reservation != nullptr) m_heap.cancel(*m_reservation);
+            if (m_reservation == nullptr) return;
+            std::size_t const grown = m_reservation->grown;
+            {
+                scoped_lock const lock(m_heap.m_mutex);
+                m_heap.unreserve(*m_reservation);
+                m_heap.remove(*m_reservation);
+            }
+            if (grown != 0) m_heap.release_chunks(grown);
         }
         attempt(attempt const&) = delete;
         attempt& operator=(attempt const&) = delete;
@@ -199,7 +211,12 @@ public:
                 if (!is_added) return false;
             }
         }
-        if (touch && m_upstream.is_system()) touch_free(r);
+        if (touch && m_upstream.is_system())
+            visit_each(r.free, [](slab& s) {
+                platform::touch_pages(s.memory(), s.bytes());
+                for (std::size_t i = 0; i < s.granules; ++i)
+                    (&s)[i].purged = 0;
+            });
         return true;
     }
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
@@ -363,9 +380,10 @@ private:
     // `under_way` must be settled once other threads can find the chunk.
     [[nodiscard]] chunk* take_chunk(request const& what, upstream::call& under_way) {
         std::size_t const least = round_up(what.bytes, unit());
-        std::size_t bytes = what.align > k_granule_bytes
-                                ? least
-                                : detail::larger(next_chunk_bytes(), what.granules * k_granule_bytes);
+        std::size_t bytes = m_shape.chunk_bytes;
+        if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
+            bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
+        bytes = what.align > k_granule_bytes ? least : detail::larger(bytes, what.granules * k_granule_bytes);
         if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit());
         if (bytes < least) return nullptr;
         for (;; bytes = detail::larger(least, round_down(bytes / 2, unit()))) {
@@ -411,13 +429,6 @@ private:
         c->record(0).granules = c->granules;
         map(c->record(0));
         return c;
-    }
-
-    [[nodiscard]] std::size_t next_chunk_bytes() const noexcept {
-        if (!m_shape.starts_small) return m_shape.chunk_bytes;
-        std::size_t const used = m_upstream.used();
-        return used >= m_shape.chunk_bytes ? m_shape.chunk_bytes
-                                           : detail::larger(k_slab_bytes, std::bit_ceil(used));
     }
 
     // Requires a detached chunk, whose bytes are of `under_way`. False when the system did not take it back: the chunk is as before or, if
@@ -531,24 +542,7 @@ private:
                      size);
     }
 
-    // The functions that follow take the lock. Throws std::bad_alloc.
-    [[nodiscard]] reservation& add_reservation(std::array<class_index, 2> classes) {
-        auto& r = *::new (g_metadata.allocate(sizeof(reservation)))
-                      reservation{.classes = classes, .free = {}, .links = {}};
-        scoped_lock const lock(m_mutex);
-        m_reservations.push_front(r);
-        return r;
-    }
-    void cancel(reservation& r) noexcept {
-        std::size_t const grown = r.grown;
-        {
-            scoped_lock const lock(m_mutex);
-            unreserve(r);
-            remove(r);
-        }
-        if (grown != 0) release_chunks(grown);
-    }
-    // If there is an earlier reservation for the same classes, it takes over the spans of `r`.
+    // Takes the lock. If there is an earlier reservation for the same classes, it takes over the spans of `r`.
     void settle(reservation& r) noexcept {
         scoped_lock const lock(m_mutex);
         note_gain();
@@ -570,7 +564,7 @@ private:
         g_metadata.deallocate(&r, sizeof(reservation));
     }
 
-    // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks, and returns how
+    // Takes the lock. Reserves free spans until those that are reserved for the same classes and free hold `count` blocks, and returns how
     // many they hold.
     [[nodiscard]] std::size_t claim(reservation& r, request const& what, std::size_t count) noexcept {
         scoped_lock const lock(m_mutex);
@@ -611,15 +605,7 @@ private:
         }
     }
 
-    // Takes the lock for one span at a time, so that no thread uses the span while its pages are written.
-    void touch_free(reservation& r) noexcept {
-        visit_each(r.free, [](slab& s) {
-            platform::touch_pages(s.memory(), s.bytes());
-            for (std::size_t i = 0; i < s.granules; ++i)
-                (&s)[i].purged = 0;
-        });
-    }
-    // Takes the lock for one span at a time: others may take spans out of the list and put some into it meanwhile.
+    // Takes the lock for one span at a time, which no thread uses meanwhile; others may take spans out of the list and put some into it.
     template <class Visit>
     void visit_each(slab_list& spans, Visit&& visit) noexcept {
         std::size_t left = 0;

@@ -122,6 +122,12 @@ POOLED_STATE(atomic<int>, g_allows_huge_pages, {0});
 // From then on, no stopped cache is resumed and none is created: threads keep no caches, and every call takes a lock.
 POOLED_STATE(atomic<bool>, g_is_barrier_refused, {false});
 
+// A variable of the environment says what the library does not understand. `what` says what it may be.
+inline void report_variable(char const* name, char const* value, char const* what) noexcept {
+    std::fprintf(stderr, "pooled: the environment variable %s is \"%.64s\" and is ignored; %s\n", name, value,
+                 what);
+}
+
 struct platform : system_platform {
     static constexpr std::size_t k_page_bytes = 4096;  // to which sizes are rounded; pages may be larger
 
@@ -260,11 +266,7 @@ struct platform : system_platform {
         bool const is_first =
             g_allows_huge_pages.compare_exchange_strong(unread, allows, std::memory_order_relaxed);
         if (is_first && value != nullptr && !is_digit)
-            std::fprintf(
-                stderr,
-                "pooled: the environment variable %s is \"%.32s\" and is ignored; 0 turns huge pages "
-                "off, 1 is the default\n",
-                k_name, value);
+            detail::report_variable(k_name, value, "0 turns huge pages off, 1 is the default");
         return allows == 1;
     }
 
