@@ -162,7 +162,9 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes_or_throw(Place const& place, std::size_t bytes,
                                                                  std::size_t align) {
-    return detail::allocate_or_throw(place, class_for(bytes, align), bytes, align);
+    class_index const c = class_for(bytes, align);
+    void* const block = detail::take_cached(place, c);
+    return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes, align);
 }
 
 // The same; null when the bound is reached, or upstream has no more memory.

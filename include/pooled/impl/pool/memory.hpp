@@ -455,18 +455,21 @@ inline bool pool_memory::close() noexcept {
 inline void pool_memory::fill(pool_stats& sum) noexcept {
     scoped_lock const lock(m_caches);
     m_caches.drain_slots();
-    for (class_index c = 0; c < k_class_count; ++c) {
+    size_class_stats exact;  // blocks of any size
+    for (class_index c = 0; c < cache_set::k_lists; ++c) {
         central& list = m_caches[c];
-        size_class_stats& one = sum.classes[c];
-        one.block_bytes = k_geometry[c].block_bytes;
+        size_class_stats& one = c != k_exact ? sum.classes[c] : exact;
         scoped_lock const class_lock(list);
         std::uint64_t unused = 0;
         one.remote_frees = list.retired_remote_frees();
-        m_caches.for_each([&](thread_cache const& cache) {
-            one.cached += cache.classes[c].held();
-            unused += cache.classes[c].least_held();
-            one.remote_frees += cache.classes[c].net_frees();
-        });
+        if (c != k_exact) {
+            one.block_bytes = k_geometry[c].block_bytes;
+            m_caches.for_each([&](thread_cache const& cache) {
+                one.cached += cache.classes[c].held();
+                unused += cache.classes[c].least_held();
+                one.remote_frees += cache.classes[c].net_frees();
+            });
+        }
         one.in_use = list.outside() - detail::smaller(list.outside(), one.cached);
         one.free = list.free();
         one.high_water = list.note_high_water(unused);
@@ -479,19 +482,12 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         sum.large_bytes += one.in_use * one.block_bytes;
         sum.large_cached_bytes += (one.cached + one.free) * one.block_bytes;
     }
-    central& exact = m_caches[k_exact];
-    {
-        scoped_lock const exact_lock(exact);
-        sum.large_in_use += exact.outside();
-        sum.large_bytes += exact.slab_bytes();
-        sum.in_use += exact.outside();
-        sum.high_water += exact.note_high_water(0);
-        sum.bytes_in_use += exact.slab_bytes();
-    }
+    sum.large_bytes += exact.slab_bytes;
+    sum.bytes_in_use += exact.slab_bytes;
     sum.upstream_bytes = m_upstream.used();
     sum.upstream_calls = m_upstream.calls();
     sum.max_bytes = m_upstream.is_bounded() ? m_upstream.max_bytes() : 0;
-    m_caches.for_each([&](thread_cache const&) { ++sum.threads; });
+    sum.threads = m_caches.count();
 }
 
 inline bool pool_memory::is_valid() noexcept {
