@@ -60,12 +60,12 @@ RANK = {
 }
 # How many lines the headers of a layer have at most.
 LINES = {
-    "base": 673,
-    "os": 2004,
-    "heap": 2195,
-    "cache": 1581,
-    "pool": 2922,
-    "teardown": 1269,
+    "base": 660,
+    "os": 1930,
+    "heap": 2150,
+    "cache": 1550,
+    "pool": 2904,
+    "teardown": 1270,
     "smart": 2698,
     "object": 2062,
     "compat": 2010,

@@ -154,6 +154,8 @@ protected:
 
 protected:
     ~pool_core() override = default;
+    pool_core(pool_core const&) = delete;  // declared for a compiler that sees no other constructor
+    pool_core& operator=(pool_core const&) = delete;
 
     // A local pool's cache lies right after its core.
     [[nodiscard]] static constexpr std::size_t memory_at(sharing kind) noexcept {
