@@ -74,12 +74,26 @@ consteval bool is_made_of() {
     return k_is_constructible<T, Args...>;
 }
 
-// `bytes`, followed by `count` elements. Throws std::bad_array_new_length if they exceed the address space, and what the pool throws; or
-// is null.
-template <class Element, on_failure OnFailure, class Place>
-[[nodiscard]] void* allocate_elements(Place const& place, std::size_t bytes, std::size_t count,
-                                      std::size_t align) {
-    bytes = saturating_add(bytes, saturating_multiply(count, sizeof(Element)));
+// What a block of T returns to: see control_block.hpp. One with a tail has any size.
+template <class T>
+inline constexpr bool k_has_tail = requires { typename T::pooled_tail_element; };
+template <class T, class Place>
+using origin_of = std::conditional_t<
+    k_has_tail<T>, from_any<>,
+    std::conditional_t<std::is_same_v<Place, in_default_pool>, from_default, from_pool<Place::k_sharing>>>;
+
+// The bytes of the tail of an object that is made of the arguments; k_size_max if they exceed the address space.
+[[nodiscard]] constexpr std::size_t tail_bytes(auto const&...) noexcept { return 0; }
+template <class Row, class Initial>
+[[nodiscard]] std::size_t tail_bytes(tail_length<Row, Initial> const& tail, auto const&...) noexcept {
+    return saturating_multiply(tail.count, sizeof(std::remove_all_extents_t<Row>));
+}
+
+// A block for `bytes`, and `more`. Throws std::bad_array_new_length if they exceed the address space, and what the pool throws; or is null.
+template <on_failure OnFailure, class Place>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_block(Place const& place, std::size_t bytes,
+                                                        std::size_t more, std::size_t align) {
+    bytes = saturating_add(bytes, more);
     if constexpr (OnFailure == on_failure::throws) {
         if (bytes > k_size_max / 2) POOLED_THROW(std::bad_array_new_length());
         return detail::allocate_bytes_or_throw(place, bytes, align);
@@ -87,31 +101,6 @@ template <class Element, on_failure OnFailure, class Place>
         return bytes <= k_size_max / 2 ? detail::try_allocate_bytes(place, bytes, align) : nullptr;
     }
 }
-
-// What follows from the arguments of an object's constructor: the first one of an object with a tail is a tail_length. allocate() throws what
-// the pool throws, or returns null.
-template <class Place, class... Args>
-struct block_for {
-    using origin =
-        std::conditional_t<std::is_same_v<Place, in_default_pool>, from_default, from_pool<Place::k_sharing>>;
-    template <std::size_t Bytes, std::size_t Align, on_failure OnFailure>
-    [[nodiscard]] POOLED_ALWAYS_INLINE static void* allocate(Place const& place, Args const&...) {
-        if constexpr (OnFailure == on_failure::returns_empty)
-            return detail::try_allocate_bytes(place, Bytes, Align);
-        else
-            return detail::allocate_bytes_or_throw(place, Bytes, Align);
-    }
-};
-template <class Place, class Row, class Initial, class... Args>
-struct block_for<Place, tail_length<Row, Initial>, Args...> {
-    using origin = from_any<>;
-    template <std::size_t Bytes, std::size_t Align, on_failure OnFailure>
-    [[nodiscard]] static void* allocate(Place const& place, tail_length<Row, Initial> const& tail,
-                                        Args const&...) {
-        return detail::allocate_elements<std::remove_all_extents_t<Row>, OnFailure>(place, Bytes, tail.count,
-                                                                                    Align);
-    }
-};
 
 // Returns its block to the pool, unless that is null: a guard while a constructor may throw.
 template <class Origin>
@@ -142,7 +131,7 @@ struct by_shared {
     template <class T, on_failure OnFailure, class Place, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_object(Place const& place,
                                                                              Args&&... args) {
-        using origin = typename block_for<Place, std::remove_reference_t<Args>...>::origin;
+        using origin = origin_of<T, Place>;
         if constexpr (k_is_deferrable_type<T>)
             if (detail::is_to_be_deferred(place)) [[unlikely]]
                 return by_shared::make_in<T, typename origin::deferring, OnFailure>(
@@ -166,8 +155,8 @@ private:
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_in(Place const& place, Args&&... args) {
         using object = std::remove_cv_t<T>;
         using control = standard_control_block;
-        t_given_block() = block_for<Place, std::remove_reference_t<Args>...>::template allocate<
-            control::k_bytes<object>, control::k_align<object>, OnFailure>(place, args...);
+        t_given_block() = detail::allocate_block<OnFailure>(
+            place, control::k_bytes<object>, detail::tail_bytes(args...), control::k_align<object>);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (t_given_block() == nullptr) return {};
         return std::allocate_shared<T>(control_block_allocator<object, Origin>(),
@@ -181,12 +170,11 @@ struct by_counted : Owner {
     template <class T, on_failure OnFailure, class Place, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE static auto make_object(Place const& place, Args&&... args) {
         using object = std::remove_cv_t<T>;
-        using block_for = detail::block_for<Place, std::remove_reference_t<Args>...>;
-        using origin = typename block_for::origin;
+        using origin = origin_of<T, Place>;
         using counted = counted_object<object, origin>;
         type_tag const type = by_counted::tag<object, origin>(place);
-        void* const block =
-            block_for::template allocate<counted::k_bytes, counted::k_align, OnFailure>(place, args...);
+        void* const block = detail::allocate_block<OnFailure>(place, counted::k_bytes,
+                                                              detail::tail_bytes(args...), counted::k_align);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (block == nullptr) return typename Owner::template pointer<T>();
         held_block<origin> held{block, counted::k_bytes, counted::k_align};
@@ -206,8 +194,8 @@ struct by_counted : Owner {
         std::size_t const count = detail::elements_in<T, element>(rows);
         type_tag type = k_no_type;
         if constexpr (Owner::k_counts_owners) type = counted::tag();
-        void* const block =
-            detail::allocate_elements<element, OnFailure>(place, array::k_offset, count, array::k_align);
+        void* const block = detail::allocate_block<OnFailure>(
+            place, array::k_offset, saturating_multiply(count, sizeof(element)), array::k_align);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (block == nullptr) return typename Owner::template pointer<T>();
         held_block<from_any<>> held{block, 0, array::k_align};

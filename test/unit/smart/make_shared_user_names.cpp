@@ -19,7 +19,7 @@ POOLED_TEST_HIJACK(adopt);
 POOLED_TEST_HIJACK(address_of);
 POOLED_TEST_HIJACK(addressof);
 POOLED_TEST_HIJACK(allocate_array);
-POOLED_TEST_HIJACK(allocate_elements);
+POOLED_TEST_HIJACK(allocate_block);
 POOLED_TEST_HIJACK(allocate_object);
 POOLED_TEST_HIJACK(cast);
 POOLED_TEST_HIJACK(construct_at);
@@ -51,6 +51,7 @@ POOLED_TEST_HIJACK(push_found);
 POOLED_TEST_HIJACK(put_off);
 POOLED_TEST_HIJACK(retire);
 POOLED_TEST_HIJACK(start_of);
+POOLED_TEST_HIJACK(tail_bytes);
 POOLED_TEST_HIJACK(tear_down);
 POOLED_TEST_HIJACK(try_destroy);
 
