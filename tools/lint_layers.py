@@ -47,7 +47,7 @@ LAYERS = {
         "impl/instrument/": "drop",
         "detail/": "control_block counted_object make standard_control_block tailed",
     },
-    "object": {"impl/": "object", "": "lifecycle object_pool", "detail/": "recycle_list slot"},
+    "object": {"impl/": "object", "": "lifecycle object_pool", "detail/": "slot"},
     "compat": {"": "compat"},
     "all": {"": "pooled"},
 }

@@ -182,7 +182,7 @@ concept acquires_with =
     (!k_has_on_acquire<L> && sizeof...(Args) == 0) ||
     requires(L& l, T& object, Args&&... args) { l.on_acquire(object, std::forward<Args>(args)...); };
 
-template <class T, class Create>
+template <class Create>
 void create_with(Create&& make, void* where) {
     void const* made = where;
     if constexpr (std::is_void_v<decltype(make(where))>)

@@ -28,14 +28,13 @@
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/make.hpp"
-#include "pooled/detail/recycle_list.hpp"
 #include "pooled/detail/slot.hpp"
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/error.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/instrument/tracked.hpp"
-#include "pooled/impl/object/recycle_operations.hpp"
+#include "pooled/impl/object/recycle_list.hpp"
 #include "pooled/impl/object/wait_queue.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/lifecycle.hpp"
@@ -168,7 +167,7 @@ template <class T, class Factory>
     // In a shared_ptr: a callable is copied, and a factory need not be copyable.
     return [f = std::make_shared<std::decay_t<Factory>>(std::forward<Factory>(factory))](void* where) {
         if constexpr (std::invocable<std::decay_t<Factory>&, void*>)
-            detail::create_with<T>(*f, where);
+            detail::create_with(*f, where);
         else
             ::new (where) T((*f)());
     };
@@ -339,7 +338,7 @@ private:
                 requires { m_lifecycle.create(where); },
                 "pooled: object_pool: Lifecycle::create must be callable with a void*");
             if (detail::has_create(m_lifecycle))
-                return detail::create_with<T>([this](void* at) { return m_lifecycle.create(at); }, where);
+                return detail::create_with([this](void* at) { return m_lifecycle.create(at); }, where);
         }
         if constexpr (std::is_default_constructible_v<T>)
             ::new (where) T();

@@ -20,8 +20,7 @@
 #include "pooled/allocator.hpp"
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
-#include "pooled/detail/recycle_list.hpp"
-#include "pooled/impl/object/recycle_operations.hpp"
+#include "pooled/impl/object/recycle_list.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 

@@ -19,9 +19,9 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/recycle_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/standard_control_block.hpp"
+#include "pooled/impl/object/recycle_list.hpp"
 
 #include <cstddef>
 #include <memory>

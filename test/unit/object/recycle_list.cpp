@@ -2,9 +2,8 @@
 // recycle_list: what a pool's interface does not show of its steps, or shows by chance. The rest: object_pool*.cpp and
 // compat/boost_intrusive_pool*.cpp.
 
-#include "pooled/detail/recycle_list.hpp"
+#include "pooled/impl/object/recycle_list.hpp"
 
-#include "pooled/impl/object/recycle_operations.hpp"
 #include "pooled/pool.hpp"
 
 #include "support/in_child.hpp"
