@@ -349,11 +349,10 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
 
-protected:
-    explicit basic_pool(pool_core& core) noexcept : m_core(&core) {}
-
 private:
     friend struct pool_access;
+    friend struct default_pool_access;
+    explicit basic_pool(pool_core& core) noexcept : m_core(&core) {}
     static constexpr sharing k_sharing = Sharing;
     [[nodiscard]] in_pool<Sharing> place() const noexcept { return in_pool<Sharing>(*m_core); }
 
@@ -379,18 +378,12 @@ struct pool_access {
     }
 };
 
-struct default_pool_access;
-
 }  // namespace detail
 
 // Thread-safe.
 class pool : public detail::basic_pool<detail::sharing::shared> {
 public:
     using basic_pool::basic_pool;
-
-private:
-    friend struct detail::default_pool_access;
-    explicit pool(detail::pool_core& core) noexcept : basic_pool(core) {}
 };
 
 // For one thread at a time: objects of it may only be dropped where the pool itself could be used. The thread that last
