@@ -78,6 +78,58 @@ public:
         if (p != nullptr) deallocate_bytes(in_pool<Sharing>(*m_core), p, bytes, align);
     }
 
+    // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
+    // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
+    // is then as before. trim() ends the reservation. O(count / blocks of a slab).
+    template <class T>
+    void reserve(std::size_t count) {
+        using object = std::remove_cv_t<T>;
+        using shared = standard_control_block;
+        using counted = counted_object<object, from_any<>>;
+        detail::reserve_classes(*m_core, any_class_for(shared::k_bytes<object>, shared::k_align<object>),
+                                any_class_for(counted::k_bytes, counted::k_align), count,
+                                {detail::larger(shared::k_bytes<object>, counted::k_bytes),
+                                 detail::larger(shared::k_align<object>, counted::k_align)});
+    }
+
+    // The same for blocks.
+    void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
+        class_index const c = any_class_for(bytes, align);
+        detail::reserve_classes(*m_core, c, c, count, {bytes, align});
+    }
+
+    // Returns free memory, including what other threads have cached: chunks without a block in use to upstream
+    // and, if the pool takes its memory from the operating system, the pages of free blocks. Returns the number of bytes. Ends
+    // reservations. O(threads + slabs + cached blocks).
+    std::size_t trim() noexcept { return m_core->trim(); }
+
+    // In an incremental pool: destroys, on this thread, up to `budget` deferred objects, whichever thread dropped them. Returns
+    // their number; fewer than `budget` means that none is deferred any more. O(objects destroyed).
+    std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
+        pool_extension* const above = m_core->extension();
+        return above != nullptr ? above->drain(budget) : 0;
+    }
+
+    // All deferred objects of an incremental pool, for another thread to destroy. O(threads). Defined in pending.hpp.
+    [[nodiscard]] pending take_pending() noexcept;
+
+    [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
+
+    // Which blocks are in use: in the tracked build their number by type, the place and time of their acquisition, and which of
+    // them only weak pointers keep; in other builds, their number by size. The text is for people, and its format may change.
+    template <class Traits>
+    void live_report(std::basic_ostream<char, Traits>& out) const {
+        detail::live_report(*m_core, out);
+    }
+
+    // Whether `p` points into memory that this pool has taken from upstream, and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
+    [[nodiscard]] bool owns(void const* p) const noexcept { return m_core->owns(p); }
+
+    // For std::pmr containers. Valid for deallocation as long as a block is in use, even after the pool was destroyed.
+    [[nodiscard]] std::pmr::memory_resource* resource() const noexcept { return m_core; }
+
+    [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
+
     // A new object of this pool, or an array: `args` are its constructor's; a T[] takes its length, a T[N] nothing. Throws what allocate() and the
     // constructor throw; the pool is then as before. Always inlined: a std::shared_ptr that is returned through memory is written in two
     // halves, and a move from it then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
@@ -296,58 +348,6 @@ public:
         return detail::make_with_tail<by_own_rc, T, Element, for_overwrite, returns_empty>(
             place(), count, std::forward<Args>(args)...);
     }
-
-    // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
-    // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
-    // is then as before. trim() ends the reservation. O(count / blocks of a slab).
-    template <class T>
-    void reserve(std::size_t count) {
-        using object = std::remove_cv_t<T>;
-        using shared = standard_control_block;
-        using counted = counted_object<object, from_any<>>;
-        detail::reserve_classes(*m_core, any_class_for(shared::k_bytes<object>, shared::k_align<object>),
-                                any_class_for(counted::k_bytes, counted::k_align), count,
-                                {detail::larger(shared::k_bytes<object>, counted::k_bytes),
-                                 detail::larger(shared::k_align<object>, counted::k_align)});
-    }
-
-    // The same for blocks.
-    void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
-        class_index const c = any_class_for(bytes, align);
-        detail::reserve_classes(*m_core, c, c, count, {bytes, align});
-    }
-
-    // Returns free memory, including what other threads have cached: chunks without a block in use to upstream
-    // and, if the pool takes its memory from the operating system, the pages of free blocks. Returns the number of bytes. Ends
-    // reservations. O(threads + slabs + cached blocks).
-    std::size_t trim() noexcept { return m_core->trim(); }
-
-    // In an incremental pool: destroys, on this thread, up to `budget` deferred objects, whichever thread dropped them. Returns
-    // their number; fewer than `budget` means that none is deferred any more. O(objects destroyed).
-    std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
-        pool_extension* const above = m_core->extension();
-        return above != nullptr ? above->drain(budget) : 0;
-    }
-
-    // All deferred objects of an incremental pool, for another thread to destroy. O(threads). Defined in pending.hpp.
-    [[nodiscard]] pending take_pending() noexcept;
-
-    [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
-
-    // Which blocks are in use: in the tracked build their number by type, the place and time of their acquisition, and which of
-    // them only weak pointers keep; in other builds, their number by size. The text is for people, and its format may change.
-    template <class Traits>
-    void live_report(std::basic_ostream<char, Traits>& out) const {
-        detail::live_report(*m_core, out);
-    }
-
-    // Whether `p` points into memory that this pool has taken from upstream, and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
-    [[nodiscard]] bool owns(void const* p) const noexcept { return m_core->owns(p); }
-
-    // For std::pmr containers. Valid for deallocation as long as a block is in use, even after the pool was destroyed.
-    [[nodiscard]] std::pmr::memory_resource* resource() const noexcept { return m_core; }
-
-    [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
 
 private:
     friend struct pool_access;
