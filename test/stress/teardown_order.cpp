@@ -191,13 +191,13 @@ log destroy_random(std::uint64_t seed, std::size_t count, std::size_t window) {
             owner.counted = Family::template make_rc<one>(n, alive);
             fresh = owner.counted.get();
         } else if (kind == 5 && owner.unique_elements == nullptr) {
-            owner.unique_elements = Family::template make_unique<typename one::element[]>(3);
+            owner.unique_elements = Family::template make_unique<typename one::element[]>(3U);
             for (std::size_t i = 0; i < 3; ++i)
                 owner.unique_elements[i].number = n * 4 + i;
             owner.unique_elements[1].owned = Family::template make_shared<one>(n, alive);
             fresh = owner.unique_elements[1].owned.get();
         } else if (kind == 6 && owner.shared_elements == nullptr) {
-            owner.shared_elements = Family::template make_shared<typename one::element[]>(2);
+            owner.shared_elements = Family::template make_shared<typename one::element[]>(2U);
             owner.shared_elements[0].number = n * 4;
             owner.shared_elements[0].owned = Family::template make_shared<one>(n, alive);
             fresh = owner.shared_elements[0].owned.get();
