@@ -87,13 +87,6 @@ static_assert(thread_cache::offset_of(k_first_large) < 1U << 16);
     return k_offset_of[(bytes + k_new_align - 1) / k_new_align];
 }
 
-// The same cache. GCC 12 would compute an address that is used twice in an instruction of its own.
-[[nodiscard]] POOLED_ALWAYS_INLINE thread_cache& apart(thread_cache& cache) noexcept {
-    thread_cache* same = &cache;
-    asm("" : "+r"(same));
-    return *same;
-}
-
 // This file's own, whatever the name means in the program.
 extern "C" POOLED_HIDDEN void pooled_own_delete(void* p) noexcept __attribute__((alias("_ZdlPv")));
 [[nodiscard]] bool is_delete_replaced() noexcept {
@@ -104,7 +97,7 @@ extern "C" POOLED_HIDDEN void pooled_own_delete(void* p) noexcept __attribute__(
 // What the environment asks for.
 
 std::atomic<bool> g_is_started{false};
-// Below this address, a sized delete looks the block up: malloc's main heap is there, and the pools' memory mostly is not. All
+// Below this address, a sized delete looks the block up: null and malloc's main heap are there, and the pools' memory mostly is not. All
 // addresses before the first allocation, and in a program that has its own operator delete. Written once, and not an atomic, which
 // GCC does not compare in memory: a thread that reads the old value only takes the longer way.
 constinit std::uintptr_t g_lowest = ~std::uintptr_t{0};
@@ -194,7 +187,7 @@ void write_all(int file, std::string_view text) noexcept {
 POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
     std::uintptr_t const heap = address_of(::sbrk(0));
     if (g_trusts_sizes.load(std::memory_order_relaxed))
-        g_lowest = heap < of_pool ? heap + (of_pool - heap) / 2 : 0;
+        g_lowest = heap < of_pool ? heap + (of_pool - heap) / 2 : 1;
 }
 
 // The standard's loop ([new.delete.single]): as long as there is no memory, the new handler is called.
@@ -236,52 +229,40 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
     deallocate_past_cache(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
 }
 
+[[nodiscard, maybe_unused]] POOLED_COLD_PART void* allocate_at_floor(std::size_t bytes, thread_cache& cache, std::size_t at) {
+    void* const block = allocate_cold<sharing::shared>(cache, at);
+    return block != nullptr ? block : allocate_slow_new(bytes, k_new_align);
+}
+
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_new(std::size_t bytes) {
     if constexpr (k_has_hot_path)
         if (thread_cache* const cache = in_default_pool::cache();
             bytes <= k_max_block_bytes && cache != nullptr && cache->gate.enter()) [[likely]] {
             std::size_t const at = offset_of(bytes);
-            thread_cache& same = apart(*cache);
-            if (void* const hot = cache->class_at(at).hot(); hot != nullptr) [[likely]] {
-                same.class_at(at).set_hot(nullptr);
-                same.gate.leave();
-                return hot;
-            }
-            void* const block = same.class_at(at).pop_cold();
-            same.gate.leave();
-            if (block != nullptr) [[likely]]
-                return block;
+            void* const block = cache->class_at(at).pop_above_floor();
+            if (block == nullptr) [[unlikely]]
+                return allocate_at_floor(bytes, *cache, at);
+            cache->gate.leave();
+            return block;
         }
     return allocate_slow_new(bytes, k_new_align);
 }
 
-// False when the owner cannot enter the gate, or the cache is full, or for null if there is a hot block.
-[[nodiscard, maybe_unused]] POOLED_ALWAYS_INLINE bool is_put(thread_cache& cache, std::size_t at,
+// False when there is no cache, the owner cannot enter its gate, or the array is full.
+[[nodiscard, maybe_unused]] POOLED_ALWAYS_INLINE bool is_put(thread_cache* cache, std::size_t at,
                                                              void* p) noexcept {
-    std::uintptr_t const stop = cache.gate.begin();
-    void* const hot = cache.class_at(at).hot();
-    thread_cache& same = apart(cache);
-    if ((stop | address_of(hot)) == 0) [[likely]] {  // one branch for both
-        same.class_at(at).set_hot(p);
-        same.gate.leave();
-        return true;
-    }
-    bool is_pushed = false;
-    if (stop == 0 && p != nullptr) [[likely]] {
-        class_cache& one = same.class_at(at);
-        one.prefetch_next(p, hot, static_cast<class_index>(at / sizeof(class_cache)));
-        is_pushed = one.push_cold(p, hot);
-    }
-    same.gate.leave();
+    if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+        return false;
+    bool const is_pushed = cache->class_at(at).push_array(p);
+    cache->gate.leave();
     return is_pushed;
 }
 
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
     if constexpr (k_has_hot_path)
         if (bytes <= k_max_block_bytes && address_of(p) >= g_lowest) [[likely]] {
-            thread_cache* const cache = in_default_pool::cache();
             std::size_t const at = offset_of(bytes);
-            if (cache == nullptr || !is_put(*cache, at, p)) [[unlikely]]
+            if (!is_put(in_default_pool::cache(), at, p)) [[unlikely]]
                 deallocate_past_cache_new(p, at);
             return;
         }
@@ -292,8 +273,7 @@ POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
     if constexpr (k_has_hot_path)
         if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]]
             if (class_index const c = s->size_class; c < k_inlined_classes) [[likely]] {
-                thread_cache* const cache = in_default_pool::cache();
-                if (cache == nullptr || !is_put(*cache, thread_cache::offset_of(c), p)) [[unlikely]]
+                if (!is_put(in_default_pool::cache(), thread_cache::offset_of(c), p)) [[unlikely]]
                     deallocate_past_cache_new(p, thread_cache::offset_of(c));
                 return;
             }

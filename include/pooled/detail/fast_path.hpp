@@ -78,12 +78,12 @@ private:
 };
 
 // The part inside the gate that the hot block did not serve. Out of line and, for a deallocation, the last call, so the inlined
-// part needs no stack frame. flatten: GCC 12 would call pop_cold(), one instruction more for each block of a burst. aligned: a burst
+// part needs no stack frame. aligned: a burst
 // took 6.9 to 7.3 ns a block in place of 7.1 to 8.2, depending on where the linker put the functions (AMD Zen 4).
 // `at`: thread_cache::offset_of() the class.
 template <sharing Sharing>
 [[gnu::flatten]] POOLED_COLD_PART void* allocate_cold(thread_cache& cache, std::size_t at) noexcept {
-    void* const block = cache.class_at(at).pop_cold();
+    void* const block = cache.class_at(at).pop_array();
     if constexpr (Sharing == sharing::shared) cache.gate.leave();
     return block;
 }
@@ -91,8 +91,8 @@ POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at
     std::uint32_t const pool_id = cache.pool_id;  // once the block is given up, the cache may not exist
     auto const c = static_cast<class_index>(at / sizeof(class_cache));
     class_cache& one = cache.class_at(at);
-    one.prefetch_next(block, one.hot(), c);
-    bool const is_pushed = one.push_cold(block, one.hot());
+    one.prefetch_next(block, c);
+    bool const is_pushed = one.push_cold(block);
     cache.gate.leave();
     if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
 }

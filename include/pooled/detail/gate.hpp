@@ -32,18 +32,13 @@ class gate {
 public:
     // Owner only. False: stopped or closed; take the slow path, under a lock.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool enter() noexcept {
-        if (begin() == 0) [[likely]]
-            return true;
-        leave();
-        return false;
-    }
-    // enter() without its branch. Not 0: stopped or closed, and the owner must leave().
-    [[nodiscard]] POOLED_ALWAYS_INLINE std::uint32_t begin() noexcept {
-        static_assert(k_open == 0);
         m_busy.store(1, std::memory_order_relaxed);
         Atomics::light_barrier();
         // acquire: pairs with the release in resume(); what a stealing thread did to the cache is seen.
-        return m_stop.load(std::memory_order_acquire);
+        if (m_stop.load(std::memory_order_acquire) == k_open) [[likely]]
+            return true;
+        leave();
+        return false;
     }
 
     // Owner only. release: pairs with the acquire in is_idle().

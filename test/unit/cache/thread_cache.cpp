@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace {
 
@@ -86,11 +87,11 @@ TEST_F(class_cache_test, has_one_hot_block_in_front_of_the_array) {
     ASSERT_TRUE(cache.reserve(4));
     EXPECT_TRUE(cache.push_hot(block(0)));
     EXPECT_FALSE(cache.push_hot(block(1)));
-    EXPECT_TRUE(cache.push_cold(block(1), cache.hot()));
+    EXPECT_TRUE(cache.push_cold(block(1)));
     EXPECT_EQ(cache.pop_hot(), block(1));
     EXPECT_EQ(cache.pop_hot(), nullptr);
-    EXPECT_EQ(cache.pop_cold(), block(0));
-    EXPECT_EQ(cache.pop_cold(), nullptr);
+    EXPECT_EQ(cache.pop_array(), block(0));
+    EXPECT_EQ(cache.pop_array(), nullptr);
 }
 
 TEST_F(class_cache_test, keeps_the_least_and_takes_no_more_than_the_most) {
@@ -138,6 +139,32 @@ TEST_F(class_cache_test, keeps_its_blocks_when_the_array_grows) {
     push(3, 9);
     for (std::size_t i = 9; i-- != 0;)
         EXPECT_EQ(cache.pop(), block(i));
+}
+
+TEST_F(class_cache_test, stops_at_the_floor_and_lowers_it_until_the_array_is_empty) {
+    constexpr std::uint32_t k_many = 200;
+    std::vector<std::uint64_t> many(k_many);
+    ASSERT_TRUE(cache.reserve(k_many));
+    void** const array = cache.fill(k_many);
+    for (std::uint32_t i = 0; i < k_many; ++i)
+        array[i] = &many[i];
+    cache.prefetch();
+    EXPECT_EQ(cache.drop_oldest(3), 3U);
+    std::uint32_t stops = 0;
+    for (std::uint32_t i = k_many; i-- != 3;) {
+        void* block = cache.pop_above_floor();
+        if (block == nullptr) {
+            ++stops;
+            block = cache.pop_array();
+        }
+        EXPECT_EQ(block, &many[i]);
+        EXPECT_TRUE(cache.is_valid());
+        ASSERT_TRUE(cache.push_array(block));
+        EXPECT_EQ(cache.pop_above_floor(), block) << "what was put above the floor is taken at once";
+    }
+    EXPECT_EQ(cache.pop_array(), nullptr);
+    EXPECT_GE(stops, 2U);
+    EXPECT_LE(stops, k_many / 8);
 }
 
 TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {

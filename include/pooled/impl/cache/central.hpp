@@ -174,10 +174,10 @@ public:
             // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
             if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
         }
-        class_cache::prefetch(array, wanted);
+        cache.prefetch();
         cache.add_net_taken(wanted);
         cache.begin_interval();
-        return cache.pop_cold();
+        return cache.pop_array();
     }
 
     // One block, for callers without a cache; `exact`: that block, if the class is k_exact. Null as above.
