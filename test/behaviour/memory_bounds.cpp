@@ -94,6 +94,16 @@ TEST(large_blocks, of_one_size_after_the_other_leave_no_more) {
     EXPECT_LE(pool.stats().upstream_bytes, k_left) << "what came for one size, another left free";
 }
 
+TEST(large_blocks, that_a_thread_has_cached_serve_small_ones_before_the_pool_grows) {
+    pooled::pool pool;
+    for (std::size_t const kib : {1024, 2048, 3072})
+        test::held_blocks(pool, kib * k_kib - k_guard_bytes).take(1);
+    std::size_t const before = pool.stats().upstream_bytes;
+    test::held_blocks blocks(pool, 64 - k_guard_bytes, 8);
+    blocks.take(5 * k_mib / 64);
+    EXPECT_LE(pool.stats().upstream_bytes, before);
+}
+
 TEST(empty_slab, serves_another_class_at_once_in_a_bounded_pool) {
     test::counting_upstream upstream;
     pooled::pool pool{{.max_bytes = 64 * k_kib, .upstream = &upstream}};  // four slabs
@@ -238,6 +248,9 @@ TEST(unused_memory, stays_when_the_option_says_never_and_when_it_is_reserved) {
     test::counting_upstream upstream;
     pooled::pool never{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(0)}};
     pooled::pool reserved{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(1)}};
+    for (pooled::pool* const one : {&never, &reserved})
+        EXPECT_TRUE(within_deadline(*one, [rounds = 0]() mutable { return rounds++ != 0; }))
+            << "its blocks need no new slab, which would be taken from the cached block";
     never.deallocate(never.allocate(5 * k_mib), 5 * k_mib);
     reserved.reserve_bytes(1000, 512);
     reserved.deallocate(reserved.allocate(5 * k_mib), 5 * k_mib);

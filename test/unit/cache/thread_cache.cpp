@@ -149,9 +149,11 @@ TEST_F(class_cache_test, stops_at_the_floor_and_lowers_it_until_the_array_is_emp
     for (std::uint32_t i = 0; i < k_many; ++i)
         array[i] = &many[i];
     cache.prefetch();
-    EXPECT_EQ(cache.drop_oldest(3), 3U);
+    constexpr std::uint32_t k_dropped = 20;
+    EXPECT_EQ(cache.drop_oldest(k_dropped), k_dropped);
+    EXPECT_TRUE(cache.is_valid());
     std::uint32_t stops = 0;
-    for (std::uint32_t i = k_many; i-- != 3;) {
+    for (std::uint32_t i = k_many; i-- != k_dropped;) {
         void* block = cache.pop_above_floor();
         if (block == nullptr) {
             ++stops;

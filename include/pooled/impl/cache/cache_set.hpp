@@ -97,8 +97,10 @@ public:
         central& list = (*this)[c];
         if (is_at_bound()) {
             void* const block = search_slots(c, exact);
-            if (block == nullptr) list.end_served();
-            if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
+            if (block == nullptr)
+                list.end_served();
+            else if (cache != nullptr)
+                cache->classes[c].add_net_taken(1);
             return block;
         }
         scoped_lock const lock(list);
@@ -136,12 +138,15 @@ public:
     }
 
     // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
-    // classes. Without a lock; O(classes + blocks moved).
+    // classes; and the large blocks, one of which is a slab. Without a lock; O(classes + blocks moved).
     void flush_unused(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
-            if (cache.classes[c].least_held() == 0) continue;
+            class_cache const& one = cache.classes[c];
+            bool const is_large = c >= k_inlined_classes;
+            if ((is_large ? one.held() : one.least_held()) == 0) continue;
             scoped_lock const lock((*this)[c]);
-            if (!(*this)[c].is_closed()) (*this)[c].flush_unused(cache.classes[c]);
+            if ((*this)[c].is_closed()) continue;
+            is_large ? collect(cache, c) : (*this)[c].flush_unused(cache.classes[c]);
         }
     }
 
