@@ -140,14 +140,15 @@ public:
     // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
     // classes; and the large blocks, one of which is a slab. Without a lock; O(classes + blocks moved).
     void flush_unused(thread_cache& cache) noexcept {
-        for (class_index c = 0; c < k_class_count; ++c) {
-            class_cache const& one = cache.classes[c];
-            bool const is_large = c >= k_inlined_classes;
-            if ((is_large ? one.held() : one.least_held()) == 0) continue;
+        for (class_index c = 0; c < k_inlined_classes; ++c) {
+            if (cache.classes[c].least_held() == 0) continue;
             scoped_lock const lock((*this)[c]);
-            if ((*this)[c].is_closed()) continue;
-            is_large ? collect(cache, c) : (*this)[c].flush_unused(cache.classes[c]);
+            if (!(*this)[c].is_closed()) (*this)[c].flush_unused(cache.classes[c]);
         }
+        if (cache.large_bytes == 0) return;
+        scoped_lock const lock(*this);  // of those who steal: they count large_bytes, too
+        for (class_index c = k_inlined_classes; c < k_class_count; ++c)
+            collect_held(cache, c);
     }
 
     void link(thread_cache& cache) noexcept {
@@ -244,8 +245,8 @@ public:
     // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache.
     void enter_bound() noexcept {
         if (is_at_bound()) return;
-        if (m_pool
-                .is_shared) {  // no thread uses its cache any more without the lock, including new ones and the caller
+        if (m_pool.is_shared) {
+            // No thread uses its cache any more without the lock, including new ones and the caller.
             stop();
             m_is_held = true;
             for_each([](thread_cache& cache) { cache.gate.stop(); });
@@ -291,11 +292,8 @@ public:
         if (is_any) stop();
         for_each([&](thread_cache& cache) {
             bool const is_emptied = is_any && is_idle(cache);
-            for (class_index c = 0; is_emptied && c < k_class_count; ++c) {
-                if (cache.classes[c].held() == 0) continue;
-                scoped_lock const lock((*this)[c]);
-                collect(cache, c);
-            }
+            for (class_index c = 0; is_emptied && c < k_class_count; ++c)
+                collect_held(cache, c);
             cache.slow_calls_seen = cache.slow_calls;
         });
         if (is_any) resume();
@@ -363,6 +361,13 @@ public:
 private:
     [[nodiscard]] static bool is_others(thread_cache const& cache) noexcept {
         return cache.owner != nullptr && cache.owner != &t_state();
+    }
+
+    // Requires a stopped cache, or the caller's.
+    void collect_held(thread_cache& cache, class_index c) noexcept {
+        if (cache.classes[c].held() == 0) return;
+        scoped_lock const lock((*this)[c]);
+        collect(cache, c);
     }
 
     static constexpr std::size_t k_reserved_threads = 8;
