@@ -225,7 +225,7 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
 // What the cache does not take.
 [[maybe_unused]] POOLED_COLD_PART void deallocate_past_cache_new(void* p, std::size_t at) noexcept {
     map_entry const entry = g_page_map.find(p);
-    if (entry.empty()) return deallocate_other(p);  // null, for example
+    if (entry.empty()) return deallocate_other(p);  // malloc's, for example
     deallocate_past_cache(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
 }
 

@@ -93,10 +93,10 @@ struct alignas(2 * k_cache_line) thread_cache {
         if (c >= k_inlined_classes && block != nullptr) large_bytes.subtract(k_geometry[c].block_bytes);
         return block;
     }
-    // False: the caller keeps the block.
+    // False: the caller keeps the block. The class gets an array before its first block.
     [[nodiscard]] bool push(class_index c, void* block) noexcept {
         if (c < k_inlined_classes) [[likely]]
-            return classes[c].push(block);
+            return classes[c].capacity() != 0 && classes[c].push(block);
         std::size_t const bytes = k_geometry[c].block_bytes;
         if (large_bytes + bytes > k_large_bytes || !classes[c].push(block)) return false;
         large_bytes.add(bytes);

@@ -79,6 +79,28 @@ TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {
     EXPECT_LE(cache.classes[k_class].held(), k_geometry[k_class].cache_blocks + 1);
 }
 
+TEST_F(cache_set_test, gives_an_array_to_who_frees_before_it_allocates) {
+    auto const blocks = take(caches[0], k_class, 2);
+    class_cache& receiver = caches[1].classes[k_class];
+    ASSERT_FALSE(caches[1].push(k_class, blocks[0]));
+    EXPECT_TRUE(set.deallocate(k_class, &caches[1], blocks[0]));
+    EXPECT_EQ(receiver.capacity(), cache_set::k_first_capacity);
+    EXPECT_EQ(receiver.pop(), blocks[0]);
+    EXPECT_TRUE(receiver.push_array(blocks[0])) << "as operator delete does";
+    EXPECT_TRUE(caches[1].push(k_class, blocks[1]));
+}
+
+TEST_F(cache_set_test, gives_an_array_to_who_uses_a_class_again_that_was_drained) {
+    class_cache& mine = caches[0].classes[k_class];
+    ASSERT_TRUE(heap.grow(k_class));
+    give_back(caches[0], k_class, take(caches[0], k_class, 64 * k_geometry[k_class].cache_blocks));
+    ASSERT_EQ(mine.capacity(), 0U);
+    void* const block = mine.pop();
+    ASSERT_NE(block, nullptr);
+    EXPECT_TRUE(set.deallocate(k_class, &caches[0], block));
+    EXPECT_NE(mine.capacity(), 0U) << "otherwise each operator delete takes the slow path";
+}
+
 TEST_F(cache_set_test, uses_what_a_stopped_owner_has_cached) {
     auto const blocks = take(caches[0], k_class, 1);
     ASSERT_TRUE(caches[0].classes[k_class].push(blocks[0]));

@@ -30,10 +30,13 @@ TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_of_those_that_
     EXPECT_FALSE(cache->push(k_4m, &blocks[3])) << "more than 16 MiB";
     EXPECT_EQ(cache->pop(k_300k), &blocks[1]);
     EXPECT_TRUE(cache->push(k_4m, &blocks[3]));
+    EXPECT_FALSE(cache->push(k_inlined_classes - 1, &blocks[4])) << "it has no array yet";
+    ASSERT_TRUE(cache->classes[k_inlined_classes - 1].reserve(1));
     EXPECT_TRUE(cache->push(k_inlined_classes - 1, &blocks[4])) << "it does not count";
     EXPECT_EQ(cache->pop(k_12m), &blocks[0]);
     EXPECT_EQ(cache->pop(k_4m), &blocks[3]);
     EXPECT_EQ(cache->large_bytes, 0U);
+    cache->release();
 }
 
 TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {

@@ -123,7 +123,9 @@ public:
         bool const is_closed = list.is_closed();
         class_cache* const mine = cache != nullptr && !is_closed ? &cache->classes[c] : nullptr;
         if (mine != nullptr && c < k_inlined_classes && !is_at_bound()) {
-            if (mine->push(block)) return true;  // the owner was stopped
+            // operator new and delete use the array alone: without one, each delete would come here.
+            if (mine->capacity() == 0 && mine->held() == 0) grow(*mine, c);
+            if (mine->push(block)) return true;  // or the owner was stopped
             if (list.is_drained()) {
                 list.collect(*mine);
                 mine->release();
