@@ -284,7 +284,7 @@ public:
     [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
     [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
 
-    // Empties the caches whose owners took no slow path since the last call: they are idle, or need only their hot blocks.
+    // Empties the caches whose owners took no slow path since the last call: they are idle, or need only what they hold.
     void steal_from_idle() noexcept {
         auto const is_idle = [](thread_cache const& cache) {
             return is_others(cache) && cache.slow_calls_seen == cache.slow_calls &&
