@@ -63,7 +63,7 @@ LINES = {
     "base": 660,
     "os": 1930,
     "heap": 2150,
-    "cache": 1588,
+    "cache": 1598,
     "pool": 2904,
     "teardown": 1270,
     "smart": 2679,

@@ -30,9 +30,9 @@
 // Invariants: sizes ascend; each is a multiple of 8, of 64 above 512, and of a granule above 32 KiB; a block is aligned to its class's
 // `align`, which divides the size, and the offset of the slab's first block.
 //
-// A thread caches the block freed last, and up to `cache_blocks` addresses of a class: 384 KiB of blocks (64 KiB of blocks over 2 KiB,
-// since a few of those already hold much memory; 512 KiB of those over 32 KiB), but at least 2 and at most 512 blocks. It exchanges half
-// of them with the central free list at a time. Of a class over 256 KiB it caches one (detail/thread_cache.hpp), outside the inlined code.
+// A thread caches the block freed last, and up to `cache_blocks` addresses of a class: 512 KiB of blocks, but at least 2 and at most
+// 512. It exchanges half of them with the central free list at a time. Of a class over 256 KiB it caches one
+// (detail/thread_cache.hpp), outside the inlined code.
 //
 // All constexpr; a lookup reads at most one table.
 
@@ -91,6 +91,7 @@ inline constexpr class_index k_exact = k_class_count;
 inline constexpr class_index k_large = 255;
 
 inline constexpr std::uint32_t k_max_cached_blocks = 512;
+inline constexpr std::size_t k_cached_bytes = std::size_t{512} << 10;
 
 struct class_geometry {
     std::uint64_t inverse;  // of block_bytes, times 2^40
@@ -132,9 +133,8 @@ struct class_geometry {
 
 // `align` is at most a cache line for a class whose slabs have colours.
 [[nodiscard]] constexpr class_geometry geometry_for(std::size_t block_bytes, std::size_t align) noexcept {
-    std::size_t const cached_kib = block_bytes <= 2048 ? 384 : block_bytes <= k_max_block_bytes ? 64 : 512;
     auto const cached =
-        std::bit_floor(detail::clamp<std::size_t>((cached_kib << 10) / block_bytes, 2, k_max_cached_blocks));
+        std::bit_floor(detail::clamp<std::size_t>(k_cached_bytes / block_bytes, 2, k_max_cached_blocks));
     class_geometry g{((std::uint64_t{1} << 40) + block_bytes - 1) / block_bytes,
                      static_cast<std::uint32_t>(block_bytes), static_cast<std::uint16_t>(cached),
                      static_cast<std::uint16_t>(align), 0};

@@ -139,12 +139,11 @@ TEST(size_class, finds_the_index_of_every_block_from_its_offset) {
                 << offset << " in blocks of " << g.block_bytes;
 }
 
-TEST(size_class, lets_a_thread_cache_2_to_256_blocks_and_at_most_384_kib) {
+TEST(size_class, lets_a_thread_cache_2_to_512_blocks_and_at_most_512_kib) {
     for (class_geometry const g : k_classes) {
         EXPECT_GE(g.cache_blocks, 2U) << g.block_bytes;
         EXPECT_LE(g.cache_blocks, k_max_cached_blocks) << g.block_bytes;
-        EXPECT_TRUE(g.block_bytes > k_max_block_bytes ||
-                    g.cache_blocks * std::size_t{g.block_bytes} <= std::size_t{384} << 10)
+        EXPECT_TRUE(g.cache_blocks == 2 || g.cache_blocks * std::size_t{g.block_bytes} <= k_cached_bytes)
             << g.block_bytes;
     }
 }

@@ -223,6 +223,27 @@ TEST_F(central_test, fills_a_cache_with_the_newest_blocks_in_front_of_those_of_a
     flush(blocks);
 }
 
+TEST_F(central_test, keeps_the_half_of_a_cache_whose_thread_gets_its_blocks_from_another) {
+    while (memory.bytes() / 1024 < 8 * k_per_slab)
+        ASSERT_TRUE(heap.grow(k_class));
+    auto const blocks = take(8 * k_per_slab);
+    class_cache giver;
+    ASSERT_TRUE(giver.reserve(256));
+    std::size_t next = 0;
+    for (bool const is_known : {false, true}) {  // that it frees more than it allocates
+        while (giver.push_array(blocks[next]))
+            ++next;
+        std::scoped_lock const lock(*list);
+        list->flush_half(giver);
+        EXPECT_EQ(list->has_recent(), is_known);
+    }
+    EXPECT_EQ(refill(), blocks[255]) << "the newest that was flushed";
+    std::scoped_lock const lock(*list);
+    list->retire(giver);
+    list->flush({blocks.data() + next, blocks.size() - next});
+    list->flush({&blocks[255], 1});
+}
+
 // An address that is kept keeps a slab from other classes.
 TEST_F(central_test, keeps_a_slab_for_at_most_a_sixteenth_of_the_blocks_outside) {
     while (memory.bytes() / 1024 < 64 * k_per_slab)
