@@ -67,7 +67,7 @@ LINES = {
     "pool": 2904,
     "teardown": 1270,
     "smart": 2679,
-    "object": 1994,
+    "object": 1995,
     "compat": 2009,
 }
 # Compiled on their systems alone.

@@ -99,8 +99,9 @@ struct deadline {
         // Compared as seconds first: the clock's unit may be too small to represent an end that counts hours.
         seconds const left = seconds(end.time_since_epoch()) - seconds(now.time_since_epoch());
         bool const is_far = !(left > -k_longest_sleep && left < k_longest_sleep);
-        return is_far ? detail::limited(left, k_longest_sleep).count()
-                      : detail::limited(end - now, k_longest_sleep).count();
+        if (is_far) return detail::limited(left, k_longest_sleep).count();
+        // Compared first: the difference of unsigned numbers is not negative.
+        return end > now ? detail::limited(end - now, k_longest_sleep).count() : 0;
     }
     [[nodiscard]] static int watch(waiter&) noexcept { return 0; }
 };

@@ -141,6 +141,10 @@ TEST(waiting, does_not_begin_after_the_deadline) {
     EXPECT_FALSE(pool.acquire_for(std::chrono::hours::min()));
     EXPECT_FALSE(pool.acquire_for(std::chrono::duration<double>(std::nan(""))));
     EXPECT_FALSE(pool.acquire_until(std::chrono::steady_clock::time_point::min()));
+    using unsigned_ns = std::chrono::duration<std::uint64_t, std::nano>;
+    auto const ago = std::chrono::steady_clock::now() - 1ms;
+    auto const before = std::chrono::duration_cast<unsigned_ns>(ago.time_since_epoch());
+    EXPECT_FALSE(pool.acquire_until(std::chrono::time_point<std::chrono::steady_clock, unsigned_ns>(before)));
     EXPECT_FALSE(pool.acquire_until(std::chrono::system_clock::time_point()));
     using years = std::chrono::duration<std::int64_t, std::ratio<86400 * 365>>;
     using seconds = std::chrono::duration<double>;
