@@ -66,7 +66,7 @@ LINES = {
     "cache": 1598,
     "pool": 2904,
     "teardown": 1270,
-    "smart": 2679,
+    "smart": 2683,
     "object": 1995,
     "compat": 2009,
 }

@@ -5,6 +5,9 @@
 //
 //   allocator<T>              empty, always equal, on the default pool
 //   pool_allocator<T, Pool>   one pointer, on a given pool or local_pool
+//
+// Whoever uses an allocator destroys the objects, so none is ever deferred: a list of std::allocate_shared nodes that own one another
+// overflows the stack when it is dropped, if it is long. One of pooled::make_shared does not.
 
 #include "pooled/config.hpp"
 #include "pooled/detail/bits.hpp"

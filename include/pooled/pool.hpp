@@ -90,6 +90,7 @@ public:
                                 any_class_for(counted::k_bytes, counted::k_align), count,
                                 {detail::larger(shared::k_bytes<object>, counted::k_bytes),
                                  detail::larger(shared::k_align<object>, counted::k_align)});
+        if constexpr (k_is_deferrable_type<object>) static_cast<void>(detail::is_to_be_deferred(place()));
     }
 
     // The same for blocks.

@@ -256,16 +256,23 @@ TEST(after_reserve_in_a_pool, what_has_been_gathered_once_is_gathered_again_with
     test::expect_no_malloc(again);
 }
 
-TEST(an_incremental_pool, takes_the_memory_for_a_first_drop_when_it_is_made) {
+TEST(an_incremental_pool, takes_the_memory_for_a_first_drop_when_it_is_reserved_or_made) {
     std::unique_ptr<pooled::pool> pool;
     std::shared_ptr<owner> p;
-    test::expect_no_syscalls(
-        [&] {
-            pool = std::make_unique<pooled::pool>(
-                pooled::pool_options{.teardown = pooled::teardown::incremental});
-            p = pool->make_shared<owner>();
-        },
-        [&] { p.reset(); });
+    for (bool const is_made : {false, true})
+        test::expect_no_syscalls(
+            [&] {
+                pool = std::make_unique<pooled::pool>(
+                    pooled::pool_options{.teardown = pooled::teardown::incremental});
+                if (is_made)
+                    p = pool->make_shared<owner>();
+                else
+                    pool->reserve<owner>(1);
+            },
+            [&] {
+                if (!is_made) p = pool->make_shared<owner>();
+                p.reset();
+            });
 }
 
 // A recycle pool with idle objects calls malloc neither in allocate() nor at a release, the control block of std::shared_ptr
