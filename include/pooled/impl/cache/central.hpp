@@ -458,7 +458,7 @@ private:
     [[nodiscard]] slab& find_slab(void* block) const noexcept {
         map_entry const entry = g_page_map.find(block);
         if (entry.pool_id() != m_pool.pool_id) [[unlikely]]
-            fail(block, k_of_another_pool);
+            fail(block, entry.empty() ? k_of_no_pool : k_of_another_pool);
         slab* const s = entry.slab_at();
         if (s->size_class != m_class) [[unlikely]]
             fail(block, k_not_in_use);
