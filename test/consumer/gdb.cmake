@@ -10,11 +10,22 @@ foreach(name IN ITEMS packets local numbers allocator empty answer observer view
         *unique *shared)
   list(APPEND commands -ex "print ${name}")
 endforeach()
+# With a libpooled that has no debug information.
+execute_process(COMMAND "${compiler}" -std=c++20 -O0 -DPOOLED_STATIC=1 -c "-I${source}/include" "${source}/src/pooled.cpp"
+                        -o "${work}/pooled.o" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${compiler}" -std=c++20 -g -O0 -DPOOLED_STATIC=1 -pthread "-I${source}/include"
+                        "${source}/test/consumer/gdb/main.cpp" "${work}/pooled.o" -o "${work}/compiled"
+                COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${gdb}" -nx -batch -ex "source ${source}/tools/debuggers/pooled_gdb.py" -ex "break stop" -ex run -ex up
+                        -ex "print packets" "${work}/compiled"
+                OUTPUT_VARIABLE of_compiled ERROR_VARIABLE of_compiled)
 set(ENV{NATVIS} "${source}/tools/debuggers/pooled.natvis")
 execute_process(COMMAND "${gdb}" -nx -batch -ex "source ${source}/tools/debuggers/pooled_gdb.py" -ex "break stop" -ex run -ex up
                         ${commands} -ex "source ${source}/test/consumer/gdb/natvis.py" "${work}/program"
                 OUTPUT_VARIABLE said ERROR_VARIABLE said)
+string(APPEND said "${of_compiled}")
 foreach(expected IN ITEMS
+        "pool (not shown: There is no member named m_name. Build libpooled with -g.)"
         "pool \"packets\", 65536 bytes of at most 1048576 from upstream"
         "local_pool \"local\", 0 bytes from upstream"
         "object_pool \"numbers\", 3 objects of at most 64"

@@ -71,7 +71,15 @@ class Printer:
     """Shows what a function says of the value."""
 
     def __init__(self, text, value):
-        self.to_string = lambda: text(value)
+        self._text = text
+        self._value = value
+
+    def to_string(self):
+        try:
+            return self._text(self._value)
+        except gdb.error as error:  # a program has no description of the pool's core
+            kind = self._value.type.strip_typedefs().name.partition("<")[0].rpartition("::")[2]
+            return f"{kind} (not shown: {error} Build libpooled with -g.)"
 
 
 class CountedPrinter:
