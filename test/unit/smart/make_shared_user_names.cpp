@@ -15,23 +15,25 @@ namespace app {
     template <class... Any>      \
     void name(Any&&...) = delete
 
-POOLED_TEST_HIJACK(adopt);
 POOLED_TEST_HIJACK(address_of);
 POOLED_TEST_HIJACK(addressof);
+POOLED_TEST_HIJACK(adopt);
 POOLED_TEST_HIJACK(allocate_array);
 POOLED_TEST_HIJACK(allocate_block);
-POOLED_TEST_HIJACK(allocate_object);
+POOLED_TEST_HIJACK(allocate_bytes_or_throw);
+POOLED_TEST_HIJACK(allocate_objects);
 POOLED_TEST_HIJACK(cast);
 POOLED_TEST_HIJACK(construct_at);
-POOLED_TEST_HIJACK(construct_in);
 POOLED_TEST_HIJACK(construct_rows);
-POOLED_TEST_HIJACK(create_object);
 POOLED_TEST_HIJACK(deallocate_array);
 POOLED_TEST_HIJACK(deallocate_bytes);
 POOLED_TEST_HIJACK(defer);
+POOLED_TEST_HIJACK(defer_object);
 POOLED_TEST_HIJACK(defer_or_finish);
 POOLED_TEST_HIJACK(defer_to_outermost);
 POOLED_TEST_HIJACK(destroy_at);
+POOLED_TEST_HIJACK(drop_outermost);
+POOLED_TEST_HIJACK(elements_in);
 POOLED_TEST_HIJACK(exchange);
 POOLED_TEST_HIJACK(finish_now);
 POOLED_TEST_HIJACK(forward);
@@ -39,21 +41,19 @@ POOLED_TEST_HIJACK(free);
 POOLED_TEST_HIJACK(header_of);
 POOLED_TEST_HIJACK(introduce);
 POOLED_TEST_HIJACK(is_incremental);
+POOLED_TEST_HIJACK(is_to_be_deferred);
 POOLED_TEST_HIJACK(launder);
-POOLED_TEST_HIJACK(drop_outermost);
 POOLED_TEST_HIJACK(make);
 POOLED_TEST_HIJACK(make_array);
 POOLED_TEST_HIJACK(make_object);
 POOLED_TEST_HIJACK(make_with_tail);
 POOLED_TEST_HIJACK(move);
-POOLED_TEST_HIJACK(push_default);
-POOLED_TEST_HIJACK(push_found);
-POOLED_TEST_HIJACK(put_off);
 POOLED_TEST_HIJACK(retire);
+POOLED_TEST_HIJACK(run_unless_deferred);
 POOLED_TEST_HIJACK(start_of);
 POOLED_TEST_HIJACK(tail_bytes);
-POOLED_TEST_HIJACK(tear_down);
-POOLED_TEST_HIJACK(try_destroy);
+POOLED_TEST_HIJACK(try_allocate_bytes);
+POOLED_TEST_HIJACK(try_destroy_in);
 
 int g_alive = 0;
 
