@@ -62,9 +62,9 @@ RANK = {
 LINES = {
     "base": 660,
     "os": 1930,
-    "heap": 2150,
+    "heap": 2134,
     "cache": 1598,
-    "pool": 2904,
+    "pool": 2890,
     "teardown": 1270,
     "smart": 2683,
     "object": 1995,

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace {

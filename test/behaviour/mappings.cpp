@@ -23,7 +23,6 @@
 #include <iterator>
 #include <random>
 #include <utility>
-#include <vector>
 
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -17,7 +17,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <memory_resource>
 #include <new>
 #include <thread>
 #include <utility>

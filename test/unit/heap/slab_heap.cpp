@@ -45,13 +45,14 @@ slab_heap::shape shape_of(std::size_t chunk_bytes, bool has_small_slabs = false)
             .starts_small = false};
 }
 
-using class_pair = std::array<class_index, 2>;
-class_pair for_classes(class_index a, class_index b) { return {a, b}; }
-
+[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::attempt& by, slab_heap::request const& what,
+                           std::size_t count) {
+    return heap.reserve(by, what, [&] { return heap.claim(by, what, count); });
+}
 // All of it, or nothing.
-bool reserve(slab_heap& heap, class_pair classes, class_index c, std::size_t count, bool touch) {
-    slab_heap::attempt mine(heap, classes);
-    bool const is_done = heap.reserve(mine, heap.request_for(c), count, touch);
+[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::request const& what, std::size_t count) {
+    slab_heap::attempt mine(heap, {what.c, what.c});
+    bool const is_done = reserve(heap, mine, what, count);
     if (is_done) mine.settle();
     return is_done;
 }
@@ -309,9 +310,8 @@ TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_t
     slab_heap heap(shape_of(k_slab_bytes), from);
     alignas(slab_heap::attempt) std::array<std::byte, sizeof(slab_heap::attempt)> lost;
     std::thread([&] {
-        auto* const by =
-            ::new (static_cast<void*>(lost.data())) slab_heap::attempt(heap, for_classes(k_48, k_48));
-        EXPECT_TRUE(heap.reserve(*by, heap.request_for(k_48), 1, false));
+        auto* const by = ::new (static_cast<void*>(lost.data())) slab_heap::attempt(heap, {k_48, k_48});
+        EXPECT_TRUE(reserve(heap, *by, heap.request_for(k_48), 1));
     }).join();
     EXPECT_TRUE(heap.has_reservations());
     heap.forget_others();
@@ -321,7 +321,7 @@ TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_t
 
 TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
     slab_heap heap(shape_of(k_slab_bytes), from);
-    ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 1, false));
+    ASSERT_TRUE(reserve(heap, heap.request_for(k_48), 1));
     slab* const used = heap.take(k_48);
     ASSERT_NE(used, nullptr);
     heap.forget_reservations();
@@ -334,11 +334,11 @@ TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
 TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails) {
     slab_heap heap(shape_of(k_slab_bytes), from);
     {
-        slab_heap::attempt first(heap, for_classes(k_48, k_48));
-        slab_heap::attempt second(heap, for_classes(k_48, k_48));
-        ASSERT_TRUE(heap.reserve(first, heap.request_for(k_48), k_slab_bytes / 48, false));
+        slab_heap::attempt first(heap, {k_48, k_48});
+        slab_heap::attempt second(heap, {k_48, k_48});
+        ASSERT_TRUE(reserve(heap, first, heap.request_for(k_48), k_slab_bytes / 48));
         first.settle();
-        ASSERT_TRUE(heap.reserve(second, heap.request_for(k_48), 2 * (k_slab_bytes / 48), false));
+        ASSERT_TRUE(reserve(heap, second, heap.request_for(k_48), 2 * (k_slab_bytes / 48)));
     }
     EXPECT_TRUE(heap.is_valid());
     EXPECT_EQ(memory.bytes(), k_slab_bytes);
@@ -348,17 +348,10 @@ TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails
 
 // Of blocks that no class serves.
 
-[[nodiscard]] bool reserve_exact(slab_heap& heap, std::size_t bytes, std::size_t align, std::size_t count) {
-    slab_heap::attempt mine(heap, for_classes(k_exact, k_exact));
-    bool const is_done = heap.reserve(mine, heap.request_for(k_exact, {bytes, align}), count, false);
-    if (is_done) mine.settle();
-    return is_done;
-}
-
 TEST_F(slab_heap_test, aligns_a_block_also_where_a_longer_span_is_reserved) {
     slab_heap heap(shape_of(4 * k_mib), from);
     static_cast<void>(take_exact_or_grow(heap, k_granule_bytes, 1));
-    ASSERT_TRUE(reserve_exact(heap, 2 * k_mib, 1, 1));
+    ASSERT_TRUE(reserve(heap, heap.request_for(k_exact, {2 * k_mib, 1}), 1));
     slab& s = take_exact_or_grow(heap, k_slab_bytes, 16 * k_slab_bytes);
     EXPECT_EQ(s.memory() + s.colour(), s.blocks);
     EXPECT_EQ(g_page_map.find(s.blocks).slab_at(), &s);
@@ -387,8 +380,8 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
                 break;
             case 2:
                 static_cast<void>(random() % 4 == 0
-                                      ? reserve_exact(heap, bytes, align, random() % 4)
-                                      : reserve(heap, for_classes(c, c), c, random() % 2000, false));
+                                      ? reserve(heap, heap.request_for(k_exact, {bytes, align}), random() % 4)
+                                      : reserve(heap, heap.request_for(c), random() % 2000));
                 break;
             case 3:
                 static_cast<void>(heap.take_fewest_free());

@@ -24,7 +24,6 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace {

@@ -23,6 +23,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <memory_resource>
@@ -493,16 +494,29 @@ TEST(reserved_pool, finds_free_blocks_in_a_sleeping_threads_cache_before_it_asks
     std::size_t const count =
         upstream.bytes() / pooled::detail::k_slab_bytes * (pooled::detail::k_slab_bytes / block_bytes);
     test::sleeper other;
-    other.run([&] {
-        std::vector<std::shared_ptr<word>> all;
-        for (std::size_t i = 0; i < count; ++i)
-            all.push_back(pool.make_shared<word>());
-    });
+    other.run([&] { test::held_blocks(pool, block_bytes, 8).take(count); });
     EXPECT_GT(pool.stats().cached, 0U) << "the other thread has cached nothing: the test shows nothing";
-    std::vector<std::shared_ptr<word>> all;
-    for (std::size_t i = 0; i < count; ++i)
-        all.push_back(pool.make_shared<word>());
+    test::held_blocks(pool, block_bytes, 8).take(count);
     EXPECT_EQ(upstream.allocations(), calls);
+}
+
+TEST(reserved_pool, counts_a_slab_once_that_becomes_free_while_upstream_is_asked) {
+    std::function<void()> meanwhile = [] {};
+    test::hooked_upstream upstream(*std::pmr::new_delete_resource(),
+                                   [&](std::size_t) { std::exchange(meanwhile, [] {})(); });
+    pooled::pool pool{{.chunk_bytes = 1, .upstream = &upstream}};
+    test::held_blocks first(pool, 64);
+    test::held_blocks others(pool, 64);
+    std::thread([&] { first.take(1); }).join();
+    std::size_t const in_slab = pool.stats().free + 1;
+    meanwhile = [&] {
+        std::thread([&] { first.give_back(); }).join();
+        std::thread([&] { others.take(in_slab); }).join();
+    };
+    pool.reserve_bytes(2 * in_slab - 2, 64);
+    std::uint64_t const calls = pool.stats().upstream_calls;
+    test::held_blocks(pool, 64).take(2 * in_slab - 2);
+    EXPECT_EQ(pool.stats().upstream_calls, calls);
 }
 
 TYPED_TEST(reserved, memory_of_an_absurd_count_is_refused_before_upstream_is_asked) {

@@ -180,8 +180,7 @@ public:
             std::size_t const grown = m_reservation->grown;
             {
                 scoped_lock const lock(m_heap.m_mutex);
-                m_heap.unreserve(*m_reservation);
-                m_heap.remove(*m_reservation);
+                m_heap.end(*m_reservation);
             }
             if (grown != 0) m_heap.release_chunks(grown);
         }
@@ -196,28 +195,43 @@ public:
         reservation* m_reservation;
     };
 
-    // Makes free spans for `count` blocks that only the classes of `by` may use. False when the bound does not allow it; throws what
-    // upstream throws, and at once when the system has less memory. `touch`: makes their pages resident. O(spans).
-    [[nodiscard]] bool reserve(attempt& by, request const& what, std::size_t count, bool touch) {
+    // Makes free spans that only the classes of `by` may use, until missing() is 0: the result of claim(), for what the caller needs
+    // then, as other threads may take some meanwhile. False when the bound does not allow it; throws what upstream throws, and at once
+    // when the system has less memory. O(spans).
+    template <class Missing>
+    [[nodiscard]] bool reserve(attempt& by, request const& what, Missing&& missing) {
         reservation& r = *by.m_reservation;
-        // Counted again after enough were added, because other threads may have taken some meanwhile.
-        for (std::size_t have = 0; (have = claim(r, what, count)) < count;) {
-            if (!m_upstream.may_give(saturating_multiply(count - have, what.bytes))) return false;
-            while (have < count) {
+        while (std::size_t left = missing()) {
+            if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
+            while (left != 0) {
                 bool const is_added = add_chunk(what, [&](chunk const& fresh) {
                     r.grown += fresh.bytes;
-                    have += claim_free(r, what, count - have);
+                    left = claim_free(r, what, left);
                 });
                 if (!is_added) return false;
             }
         }
-        if (touch && m_upstream.is_system())
-            visit_each(r.free, [](slab& s) {
-                platform::touch_pages(s.memory(), s.bytes());
-                for (std::size_t i = 0; i < s.granules; ++i)
-                    (&s)[i].purged = 0;
-            });
         return true;
+    }
+    // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks. Returns how many are missing.
+    [[nodiscard]] std::size_t claim(attempt& by, request const& what, std::size_t count) noexcept {
+        scoped_lock const lock(m_mutex);
+        reservation& r = *by.m_reservation;
+        std::size_t have = 0;
+        for (reservation const& one : m_reservations)
+            if (&one == &r || (one.is_settled && one.classes == r.classes))
+                for (slab const& s : one.free)
+                    have += blocks_in(s, what);
+        return claim_free(r, what, count - detail::smaller(count, have));
+    }
+    // Makes the pages of what was reserved resident.
+    void touch(attempt& by) noexcept {
+        if (!m_upstream.is_system()) return;
+        visit_each(by.m_reservation->free, [](slab& s) {
+            platform::touch_pages(s.memory(), s.bytes());
+            for (std::size_t i = 0; i < s.granules; ++i)
+                (&s)[i].purged = 0;
+        });
     }
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
@@ -234,19 +248,14 @@ public:
     // Ends all reservations. O(spans).
     void forget_reservations() noexcept {
         scoped_lock const lock(m_mutex);
-        for (reservation& r : m_reservations) {
-            unreserve(r);
-            if (r.is_settled) remove(r);
-        }
+        for (reservation& r : m_reservations)
+            r.is_settled ? end(r) : unreserve(r);
     }
     // Called in a forked child, where the attempts of other threads do not end.
     void forget_others() noexcept {
         scoped_lock const lock(m_mutex);
         for (reservation& r : m_reservations)
-            if (!r.is_settled && r.by != &t_upstream_calls()) {
-                unreserve(r);
-                remove(r);
-            }
+            if (!r.is_settled && r.by != &t_upstream_calls()) end(r);
     }
     [[nodiscard]] bool has_reservations() noexcept {
         scoped_lock const lock(m_mutex);
@@ -547,62 +556,37 @@ private:
         scoped_lock const lock(m_mutex);
         note_gain();
         r.is_settled = true;
-        for (reservation& earlier : m_reservations) {
-            if (&earlier == &r || !earlier.is_settled || earlier.classes != r.classes) continue;
-            for_each_reserved(r, [&](slab& s) {
-                s.reserved_for = &earlier;
-                if (s.size_class != k_no_class) return;
-                r.free.remove(s);
-                earlier.free.push_front(s);
-            });
-            return remove(r);
-        }
-    }
-    // Requires the lock, and a reservation without a span.
-    void remove(reservation& r) noexcept {
-        m_reservations.remove(r);
-        g_metadata.deallocate(&r, sizeof(reservation));
+        for (reservation& earlier : m_reservations)
+            if (&earlier != &r && earlier.is_settled && earlier.classes == r.classes) return end(r, &earlier);
     }
 
-    // Takes the lock. Reserves free spans until those that are reserved for the same classes and free hold `count` blocks, and returns how
-    // many they hold.
-    [[nodiscard]] std::size_t claim(reservation& r, request const& what, std::size_t count) noexcept {
-        scoped_lock const lock(m_mutex);
-        std::size_t have = 0;
-        for (reservation const& one : m_reservations)
-            if (&one == &r || (one.is_settled && one.classes == r.classes))
-                for (slab const& s : one.free)
-                    have += blocks_in(s, what);
-        return have < count ? have + claim_free(r, what, count - have) : have;
-    }
-
-    // The rest requires the lock. Reserves free spans for `count` blocks, and returns for how many there were.
+    // The rest requires the lock. Reserves free spans for `count` blocks, and returns how many are missing.
     std::size_t claim_free(reservation& r, request const& what, std::size_t count) noexcept {
-        std::size_t have = 0;
-        while (have < count) {
+        while (count != 0) {
             slab* const s = find_unreserved(what);
             if (s == nullptr) break;
             slab& mine = hold(*s, what);
             mine.reserved_for = &r;
             r.free.push_front(mine);
-            have += blocks_in(mine, what);
+            count -= detail::smaller(count, blocks_in(mine, what));
         }
-        return have;
+        return count;
     }
-    template <class Visit>
-    void for_each_reserved(reservation const& r, Visit&& visit) noexcept {
+    // The spans of `r` pass to another reservation; null: to all classes.
+    void unreserve(reservation& r, reservation* to = nullptr) noexcept {
         for_each_span([&](slab& s) {
-            if (s.reserved_for == &r) visit(s);
-        });
-    }
-    void unreserve(reservation& r) noexcept {
-        for_each_reserved(r, [](slab& s) {
-            if (s.size_class != k_no_class) s.reserved_for = nullptr;
+            if (s.reserved_for == &r && s.size_class != k_no_class) s.reserved_for = to;
         });
         while (slab* const s = r.free.pop_front()) {
-            s->reserved_for = nullptr;
+            s->reserved_for = to;
             make_free(*s);
         }
+    }
+    // Its spans pass on as there.
+    void end(reservation& r, reservation* to = nullptr) noexcept {
+        unreserve(r, to);
+        m_reservations.remove(r);
+        g_metadata.deallocate(&r, sizeof(reservation));
     }
 
     // Takes the lock for one span at a time, which no thread uses meanwhile; others may take spans out of the list and put some into it.

@@ -264,9 +264,7 @@ private:
         return m_references.fetch_sub(count, std::memory_order_acq_rel) == count;
     }
     [[nodiscard]] bool deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
-    [[nodiscard]] bool reserve_exact(large_shape what, std::size_t count);
     std::size_t release_free() noexcept;
-    [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
 
     // Once in a period, returns memory that was not needed during it.
     void on_slow_call(thread_cache* cache) noexcept {
@@ -354,30 +352,36 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     if (count == 0) return true;
     if (is_exact(a, large.bytes)) a = k_exact;
     if (is_exact(b, large.bytes)) b = k_exact;
-    bool const is_any_exact = a == k_exact || b == k_exact;  // no class is larger
     class_index const smaller = detail::smaller(a, b);
-    class_index const larger = is_any_exact ? smaller : detail::larger(a, b);
-    if (larger == k_exact) return reserve_exact(large, count);
-    if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
+    // A block that no class serves shares no span with others, so as many are reserved of each kind.
+    bool const are_apart = smaller != k_exact && (a == k_exact || b == k_exact);
+    class_index const larger = are_apart ? smaller : detail::larger(a, b);
+    slab_heap::request const what = m_slabs.request_for(larger, large);
+    // A request beyond the bound or the address space is refused before any chunk is requested.
+    std::size_t const all = saturating_multiply(count, what.bytes);
+    if (all > m_upstream.max_bytes()) return false;
+    if (all > k_max_reserved_bytes) POOLED_THROW(not_enough_memory(all));
     slab_heap::attempt mine(m_slabs, {smaller, larger});
-    slab_heap::request const what = m_slabs.request_for(larger);
-    std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
-    auto const free_in = [&](class_index c) {
-        scoped_lock const lock(m_caches[c]);
-        return m_caches[c].reserve(mine, count);
-    };
-    {
+    if (larger != k_exact) {
         scoped_lock const lock(m_caches);
         m_caches.drain_slots();
         m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
         m_caches.steal(larger);
     }
+    std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
     auto const attempt = [&](bool is_of_one_class) {
-        std::size_t const free_large = free_in(larger);
-        std::size_t wanted =
-            count - (smaller != larger ? detail::smaller(free_large, free_in(smaller)) : free_large);
-        if (wanted != 0 && !is_of_one_class) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-        return m_slabs.reserve(mine, what, wanted, m_touches_reserved);
+        // While both classes are locked, so that no slab's blocks are counted in its class and, once it is free, in the heap.
+        return m_slabs.reserve(mine, what, [&] {
+            m_caches[smaller].lock();
+            if (larger != smaller) m_caches[larger].lock();
+            std::size_t wanted = count - detail::smaller(m_caches[larger].reserve(mine, count),
+                                                         m_caches[smaller].reserve(mine, count));
+            if (wanted != 0 && !is_of_one_class) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+            std::size_t const missing = m_slabs.claim(mine, what, wanted);
+            if (larger != smaller) m_caches[larger].unlock();
+            m_caches[smaller].unlock();
+            return missing;
+        });
     };
     // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since.
     bool const is_of_one_class = smaller == larger;
@@ -386,27 +390,9 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         // If all objects are of one class, a bound that is just large enough for them suffices.
         if (!attempt(is_of_one_class) && (is_of_one_class || !attempt(true))) return false;
     }
-    if (is_any_exact && !reserve_exact(large, count)) return false;
+    if (m_touches_reserved) m_slabs.touch(mine);
+    if (are_apart && !reserve(k_exact, k_exact, count, large)) return false;
     mine.settle();
-    return true;
-}
-
-inline bool pool_memory::reserve_exact(large_shape what, std::size_t count) {
-    if (!may_reserve(what.bytes, count)) return false;
-    slab_heap::attempt mine(m_slabs, {k_exact, k_exact});
-    auto const attempt = [&] {
-        return m_slabs.reserve(mine, m_slabs.request_for(k_exact, what), count, m_touches_reserved);
-    };
-    if (!attempt() && (release_free(), !attempt())) return false;
-    mine.settle();
-    return true;
-}
-
-// A request beyond the bound or the address space is refused before any chunk is requested.
-inline bool pool_memory::may_reserve(std::size_t bytes, std::size_t count) const {
-    std::size_t const all = saturating_multiply(count, bytes);
-    if (all > m_upstream.max_bytes()) return false;
-    if (all > k_max_reserved_bytes) POOLED_THROW(not_enough_memory(all));
     return true;
 }
 
