@@ -72,19 +72,19 @@ static_assert(k_new_align <= k_max_class_align);
 // In other builds, every call takes the whole path.
 constexpr bool k_has_hot_path = k_has_cache && !k_hardened;
 
-// thread_cache::offset_of() the class of a size, in steps of the alignment. One table for all sizes: 4 KiB, of which a program
-// reads the lines of its sizes.
+// thread_cache::offset_of() the class of a size that is not 0, in steps of the alignment. One table for all sizes: 4 KiB, of which a
+// program reads the lines of its sizes.
 constexpr auto k_offset_of = [] {
-    std::array<std::uint16_t, k_max_block_bytes / k_new_align + 1> table{};
+    std::array<std::uint16_t, k_max_block_bytes / k_new_align> table{};
     if constexpr (k_has_hot_path)
         for (std::size_t i = 0; i < table.size(); ++i)
-            table[i] =
-                static_cast<std::uint16_t>(thread_cache::offset_of(class_for(i * k_new_align, k_new_align)));
+            table[i] = static_cast<std::uint16_t>(
+                thread_cache::offset_of(class_for((i + 1) * k_new_align, k_new_align)));
     return table;
 }();
-static_assert(thread_cache::offset_of(k_first_large) < 1U << 16);
+static_assert(thread_cache::offset_of(k_first_large) < gate<>::k_limit && k_max_block_bytes == gate<>::k_limit);
 [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t offset_of(std::size_t bytes) noexcept {
-    return k_offset_of[(bytes + k_new_align - 1) / k_new_align];
+    return k_offset_of[(bytes - 1) / k_new_align];
 }
 
 // This file's own, whatever the name means in the program.
@@ -236,8 +236,8 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
 
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_new(std::size_t bytes) {
     if constexpr (k_has_hot_path)
-        if (thread_cache* const cache = in_default_pool::cache();
-            bytes <= k_max_block_bytes && cache != nullptr && cache->gate.enter()) [[likely]] {
+        // A size of 0 is the largest then.
+        if (thread_cache* const cache = in_default_pool::enter(bytes - 1)) [[likely]] {
             std::size_t const at = offset_of(bytes);
             void* const block = cache->class_at(at).pop_above_floor();
             if (block == nullptr) [[unlikely]]
@@ -248,35 +248,32 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
     return allocate_slow_new(bytes, k_new_align);
 }
 
-// False when there is no cache, the owner cannot enter its gate, or the array is full.
-[[nodiscard, maybe_unused]] POOLED_ALWAYS_INLINE bool is_put(thread_cache* cache, std::size_t at,
-                                                             void* p) noexcept {
-    if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+// False when the thread's gate does not admit `n`. The block's class is at find_offset().
+template <class FindOffset>
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_put(void* p, std::uint64_t n, FindOffset&& find_offset) noexcept {
+    thread_cache* const cache = in_default_pool::enter(n);
+    if (cache == nullptr) [[unlikely]]
         return false;
+    std::size_t const at = find_offset();
     bool const is_pushed = cache->class_at(at).push_array(p);
     cache->gate.leave();
-    return is_pushed;
+    if (!is_pushed) [[unlikely]]
+        deallocate_past_cache_new(p, at);
+    return true;
 }
 
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
     if constexpr (k_has_hot_path)
-        if (bytes <= k_max_block_bytes && address_of(p) >= g_lowest) [[likely]] {
-            std::size_t const at = offset_of(bytes);
-            if (!is_put(in_default_pool::cache(), at, p)) [[unlikely]]
-                deallocate_past_cache_new(p, at);
+        if (address_of(p) >= g_lowest && is_put(p, bytes - 1, [&] { return offset_of(bytes); })) [[likely]]
             return;
-        }
     deallocate_sized_slow(p, bytes, k_new_align);
 }
 
 POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
     if constexpr (k_has_hot_path)
         if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]]
-            if (class_index const c = s->size_class; c < k_inlined_classes) [[likely]] {
-                if (!is_put(in_default_pool::cache(), thread_cache::offset_of(c), p)) [[unlikely]]
-                    deallocate_past_cache_new(p, thread_cache::offset_of(c));
+            if (std::size_t const at = s->cache_at; is_put(p, at, [&] { return at; })) [[likely]]
                 return;
-            }
     deallocate_other(p);
 }
 

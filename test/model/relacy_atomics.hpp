@@ -112,6 +112,9 @@ struct relacy_atomics {
         T m_value{};
     };
 
+    static bool exceeds(atomic<std::uint64_t> const& limit, std::uint64_t n) {
+        return limit.load(std::memory_order::acquire) > n;
+    }
     // The kernel's barrier on every thread makes the owner's compiler barrier a full fence whenever it matters; the model
     // always treats it as one.
     static void light_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }

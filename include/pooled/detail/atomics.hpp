@@ -22,6 +22,7 @@
 #include "pooled/config.hpp"
 
 #include <atomic>
+#include <cstdint>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -90,6 +91,16 @@ struct std_atomics {
         std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
     }
+    // limit > n, with the order of an acquire. GCC loads an atomic before it compares it.
+    POOLED_ALWAYS_INLINE static bool exceeds(atomic<std::uint64_t> const& limit, std::uint64_t n) noexcept {
+#if defined(__x86_64__) && !POOLED_THREAD_SANITIZER
+        bool result = false;
+        asm volatile("cmpq %2, %1" : "=@cca"(result) : "m"(limit), "er"(n) : "memory");
+        return result;
+#else
+        return limit.load(std::memory_order_acquire) > n;
+#endif
+    }
     static void light_barrier() noexcept {
         if (POOLED_HAS_MEMBARRIER == 1 ||
             (POOLED_HAS_MEMBARRIER == 2 && g_has_heavy_barrier.load(std::memory_order_relaxed) == 1))
@@ -115,6 +126,8 @@ public:
     operator T() const noexcept {
         return __atomic_load_n(&m_value, __ATOMIC_RELAXED);
     }  // NOLINT: reads as the value
+    // For who may write it: GCC then uses the value from memory.
+    [[nodiscard]] T own() const noexcept { return m_value; }
     POOLED_ALWAYS_INLINE void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
     POOLED_ALWAYS_INLINE void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
     template <class = void>

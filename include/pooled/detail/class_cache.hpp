@@ -63,10 +63,11 @@ public:
     // False when the array is full; the block is then still the caller's.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_array(void* block) noexcept {
         void** const top = m_top;
-        if (top == m_limit) [[unlikely]]
-            return false;
-        if (top < m_least) [[unlikely]]
-            m_least = top;
+        // At the limit, or below the least.
+        if (address_of(top) - address_of(m_least.own()) >= m_span) [[unlikely]] {
+            if (top == m_limit) return false;
+            set_least(top);
+        }
         *top = block;
         m_top = top + 1;
         return true;
@@ -139,16 +140,17 @@ public:
         release();
         m_first = array;
         m_top = array + held;
-        m_least = array + least;
         m_floor = array + floor;
         m_limit = array + capacity;
+        set_least(array + least);
         return true;
     }
 
     // Frees the array. Requires that what it holds is not used any more.
     void release() noexcept {
         if (m_first != nullptr) g_metadata.deallocate(m_first, capacity() * sizeof(void*));
-        m_first = m_top = m_limit = m_least = m_floor = nullptr;
+        m_first = m_top = m_limit = m_floor = nullptr;
+        set_least(nullptr);
     }
 
     // Up to `n` addresses, those that were put into the array first.
@@ -185,11 +187,12 @@ public:
     [[nodiscard]] std::uint32_t least_held() const noexcept {
         return detail::smaller(count_below(m_least), size());
     }
-    void begin_interval() noexcept { m_least = m_top; }
+    void begin_interval() noexcept { set_least(m_top); }
 
     [[nodiscard]] bool is_valid() const noexcept {
         return m_first <= m_floor && m_floor <= m_top && m_top <= m_limit &&
-               (m_first != nullptr) == (capacity() != 0);
+               (m_first != nullptr) == (capacity() != 0) &&
+               m_span == address_of(m_limit) - address_of(m_least.own());
     }
 
 #endif
@@ -209,6 +212,10 @@ private:
         for (std::uint32_t i = from; i < end; ++i)
             __builtin_prefetch(m_floor[-1 - std::ptrdiff_t{i}], 1);
     }
+    void set_least(void** least) noexcept {
+        m_least = least;
+        m_span = address_of(m_limit) - address_of(least);
+    }
     [[nodiscard]] void** first() const noexcept { return m_first; }
     [[nodiscard]] std::uint32_t count_below(void** end) const noexcept {
         return static_cast<std::uint32_t>(end - first());
@@ -225,10 +232,11 @@ private:
     void** m_floor = nullptr;
     observed<void**> m_first;
     void** m_limit = nullptr;
-    observed<void**> m_least;  // the lowest top when an interval or a push_array() began
+    observed<void**> m_least;   // the lowest top when an interval or a push_array() began
+    std::uintptr_t m_span = 0;  // bytes from there to the limit
     observed<std::int64_t> m_net_taken;
 };
 
-static_assert(sizeof(class_cache) == 56);
+static_assert(sizeof(class_cache) == k_class_cache_bytes);
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -4,9 +4,9 @@
 // The code of every allocation and deallocation: find this thread's cache, pass its gate, move one address. No locked
 // instruction, no branch that is usually taken; all other cases are calls (slow_path.hpp).
 //
-// All pools share this code. A *place* says which pool is used, and how its cache is found:
+// All pools share this code. A *place* says which pool is used, and how its cache is found, whose gate it enters; null: it cannot.
 //
-//   in_default_pool       an id that is a constant               t_state.near_caches[id]
+//   in_default_pool       an id that is a constant               t_state.default_gate
 //   in_pool<sharing>      a given pool                           t_state.near_caches[slot], or the local pool's own cache
 //   of_block<sharing>     the block's pool, from the page map    t_state.recent, else near[slot]
 //
@@ -32,12 +32,21 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+[[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* enter_cache(thread_cache* cache) noexcept {
+    return cache != nullptr && cache->gate.enter() ? cache : nullptr;
+}
+
 struct in_default_pool {
     static constexpr sharing k_sharing = sharing::shared;
     [[nodiscard]] static std::uint32_t id() noexcept { return k_default_pool_id; }
     [[nodiscard]] static pool_core& core() { return g_registry.default_core(); }
     [[nodiscard]] static pool_core* known_core() noexcept { return nullptr; }
-    [[nodiscard]] static thread_cache* cache() noexcept { return t_state().near_caches[k_default_pool_id]; }
+    // `n`: as that of the gate.
+    [[nodiscard]] POOLED_ALWAYS_INLINE static thread_cache* enter(std::uint64_t n = 0) noexcept {
+        gate<>* const one = t_state().default_gate;
+        if (one == nullptr) __builtin_unreachable();
+        return one->enter(n) ? reinterpret_cast<thread_cache*>(one) : nullptr;
+    }
 };
 
 template <sharing Sharing>
@@ -48,11 +57,8 @@ public:
     [[nodiscard]] std::uint32_t id() const noexcept { return m_core.id(); }
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
     [[nodiscard]] pool_core* known_core() const noexcept { return &m_core; }
-    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
-        if constexpr (Sharing == sharing::shared)
-            return t_state().near_caches[m_core.slot()];
-        else
-            return &m_core.local_cache();
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* enter() const noexcept {
+        return detail::enter_cache(t_state().near_caches[m_core.slot()]);
     }
 
 private:
@@ -66,11 +72,8 @@ public:
     explicit of_block(map_entry entry) noexcept : m_entry(entry) {}
     [[nodiscard]] std::uint32_t id() const noexcept { return m_entry.pool_id(); }
     [[nodiscard]] pool_core& core() const noexcept { return *g_registry.find(id()); }
-    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
-        if constexpr (Sharing == sharing::shared)
-            return t_state().find_recent(id());
-        else
-            return &core().local_cache();
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* enter() const noexcept {
+        return detail::enter_cache(t_state().find_recent(id()));
     }
 
 private:
@@ -105,13 +108,13 @@ inline constexpr bool k_has_cache = POOLED_CHECKED == 0 && POOLED_SANITIZE == 0 
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(Place const& place, class_index c) noexcept {
     if (!k_has_cache || c == k_large) return nullptr;
-    if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().is_incremental()) [[unlikely]]
-            return nullptr;
-    thread_cache* const cache = place.cache();
+    thread_cache* cache = nullptr;
     if constexpr (Place::k_sharing == sharing::shared)
-        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
-            return nullptr;
+        cache = place.enter();
+    else if (!place.core().is_incremental()) [[likely]]
+        cache = &place.core().local_cache();
+    if (cache == nullptr) [[unlikely]]
+        return nullptr;
     void* block = cache->classes[c].pop_hot();
     if (block == nullptr) [[unlikely]]
         block = detail::allocate_cold<Place::k_sharing>(*cache, thread_cache::offset_of(c));
@@ -137,10 +140,12 @@ POOLED_ALWAYS_INLINE void deallocate_object(Place const& place, class_index c, v
                                             std::size_t bytes) noexcept {
     if constexpr (!k_has_cache) return deallocate_slow(place.id(), c, p, bytes);
     if constexpr (k_hardened) free_mark::put_on(p);
-    thread_cache* const cache = place.cache();
-    bool const is_entered = Place::k_sharing == sharing::local ? !cache->gate.is_closed()
-                                                               : cache != nullptr && cache->gate.enter();
-    if (!is_entered) [[unlikely]]
+    thread_cache* cache = nullptr;
+    if constexpr (Place::k_sharing == sharing::shared)
+        cache = place.enter();
+    else if (thread_cache& own = place.core().local_cache(); !own.gate.is_closed()) [[likely]]
+        cache = &own;
+    if (cache == nullptr) [[unlikely]]
         return deallocate_past_cache(place.id(), c, p);
     if (!cache->classes[c].push_hot(p)) [[unlikely]]
         return deallocate_cold(*cache, thread_cache::offset_of(c), p);

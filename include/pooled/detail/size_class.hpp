@@ -63,6 +63,8 @@ inline constexpr std::size_t k_huge_page_bytes = std::size_t{2} << 20;
 // page map store a pool as 16 bits.
 inline constexpr std::uint32_t k_max_pools = 65536;
 
+inline constexpr std::uint32_t k_default_pool_id = 1;
+
 // The slot of a pool in a thread's table: each of the first 31 pools has its own, and the others share the last one.
 inline constexpr std::uint32_t k_near_slots = 32;
 inline constexpr std::uint32_t k_far_slot = k_near_slots - 1;
@@ -71,6 +73,9 @@ inline constexpr std::uint32_t k_far_slot = k_near_slots - 1;
 }
 
 using class_index = std::uint32_t;
+
+// A thread's cache of a class, which slabs know the place of: detail/class_cache.hpp.
+inline constexpr std::size_t k_class_cache_bytes = k_cache_line;
 
 inline constexpr std::size_t k_min_block_bytes = 16;
 inline constexpr std::size_t k_max_block_bytes = std::size_t{32} << 10;  // of a class that is not large

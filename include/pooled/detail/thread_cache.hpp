@@ -61,7 +61,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     template <class T>
     using plain = std_atomics::plain<T>;
 
-    detail::gate<> gate;
+    detail::gate<> gate;  // first: thread_state::default_gate
     std::uint32_t pool_id = 0;
     observed<std::uint32_t> slow_calls;  // of the owner; unchanged: the owner is idle
     std::uint32_t slow_calls_seen = 0;   // guarded by the lock of the pool's caches
@@ -112,13 +112,20 @@ struct alignas(2 * k_cache_line) thread_cache {
 #endif
 };
 
+static_assert(std::is_standard_layout_v<thread_cache>);
+
 struct owned_links {
     static constexpr auto k_member = &thread_cache::owned;
 };
 
+// Of a thread that has not yet used the default pool.
+POOLED_STATE(detail::gate<>, g_closed_gate, {detail::gate<>::closed()});
+
 struct thread_state {
     static constexpr std::uint32_t k_no_pool_id = ~std::uint32_t{0};
 
+    // Of the cache of the default pool, or closed, so its code needs no comparison with null.
+    detail::gate<>* default_gate = &g_closed_gate;
     thread_cache* near_caches[k_near_slots]{};
     std::uint32_t recent_id = k_no_pool_id;  // of `recent`, which is not null then
     thread_cache* recent = nullptr;
@@ -134,6 +141,8 @@ struct thread_state {
 
     // To use a cache in `far_caches`, a thread must also enter this gate: a fork stops the thread here, not at each of those.
     detail::gate<> far_gate;
+    // The default gate without a cache: threads do not write to the same one again and again.
+    detail::gate<> closed_gate{detail::gate<>::closed()};
 
     // The cache for a pool whose id was just read from the page map, or null. The processor predicts that it is the same pool
     // as last time and continues; with an index, it would have to wait for the map's loads before it knows the cache (measured
@@ -161,6 +170,16 @@ struct thread_state {
         if (pool_id < k_far_slot) return &near_caches[pool_id];
         bool const has = far_caches != nullptr && pool_id - k_far_slot < far_caches->count;
         return has ? &far_caches->caches()[pool_id - k_far_slot] : nullptr;
+    }
+    // `at`: what entry() gave.
+    void set(thread_cache** at, thread_cache* cache) noexcept {
+        *at = cache;
+        if (at == &near_caches[k_default_pool_id])
+            default_gate = cache != nullptr ? &cache->gate : &closed_gate;
+    }
+    // Called where the inlined code ends.
+    void use_own_gate() noexcept {
+        if (default_gate == &g_closed_gate) default_gate = &closed_gate;
     }
     // The cache for a pool, or null.
     [[nodiscard]] thread_cache* find(std::uint32_t pool_id) noexcept {

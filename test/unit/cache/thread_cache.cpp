@@ -39,6 +39,19 @@ TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_of_those_that_
     cache->release();
 }
 
+TEST(gate, admits_what_is_below_its_limit_while_it_is_open) {
+    gate<> one;
+    EXPECT_FALSE(one.enter(gate<>::k_limit));
+    EXPECT_FALSE(one.enter(~std::uint64_t{0})) << "no bytes, less 1";
+    EXPECT_TRUE(one.is_idle());
+    EXPECT_TRUE(one.enter(gate<>::k_limit - 1));
+    one.leave();
+    one.stop();
+    EXPECT_FALSE(one.enter());
+    one.resume();
+    EXPECT_TRUE(one.enter());
+}
+
 TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {
     thread_state state;
     std::array<thread_cache, 2> caches;

@@ -54,6 +54,7 @@ struct alignas(k_cache_line) slab {
     static constexpr std::size_t k_words = k_granule_bytes / k_min_block_bytes / k_word_bits;
     static constexpr std::size_t k_pages = k_granule_bytes / platform::k_page_bytes;
     static constexpr std::uint8_t k_any_purged = 0x80;
+    static constexpr std::uint16_t k_nowhere = 0xffff;
 
     std::byte* blocks = nullptr;  // the first one
     chunk* owner = nullptr;
@@ -68,6 +69,8 @@ struct alignas(k_cache_line) slab {
     // One bit for each page of this granule: returned to the system, and not used since. A slab's first record has k_any_purged,
     // too, if one of its records may have such a bit.
     observed<std::uint8_t> purged;
+    // Where the thread's cache of its class is, in bytes from that of the first class: for operator delete. Beyond any if there is none.
+    observed<std::uint16_t> cache_at{k_nowhere};
     // In the hardened build: an offset from `blocks`. No block from there on was used since the slab has its class.
     observed<std::uint32_t> unmarked_from;
     std::array<std::uint64_t, k_words> bits{};
@@ -101,11 +104,15 @@ struct alignas(k_cache_line) slab {
     }
     [[nodiscard]] std::size_t words() const noexcept { return (total + k_word_bits - 1) / k_word_bits; }
 
+    [[nodiscard]] static constexpr std::uint16_t cache_of(class_index c) noexcept {
+        return c < k_inlined_classes ? static_cast<std::uint16_t>(c * k_class_cache_bytes) : k_nowhere;
+    }
     // All blocks free, of size class `c`. Requires a span without a class.
     void assign(class_index c) noexcept {
         class_geometry const& g = k_geometry[c];
         std::size_t const size = bytes();
         size_class = static_cast<std::uint8_t>(c);
+        cache_at = cache_of(c);
         total = free = c != k_exact ? g.blocks_in(size) : 1;
         if (c != k_exact) blocks += g.colour_of(address_of(blocks), size);
         first_word = 0;
@@ -123,6 +130,7 @@ struct alignas(k_cache_line) slab {
         purged.clear(k_any_purged);
         blocks = memory();
         size_class = static_cast<std::uint8_t>(k_no_class);
+        cache_at = k_nowhere;
         total = free = 0;
     }
 
@@ -325,6 +333,7 @@ struct alignas(k_cache_line) slab {
             set += static_cast<std::uint32_t>(std::popcount(word(w)));
             if (w < first_word && word(w) != 0) return false;
         }
+        if (cache_at != cache_of(size_class)) return false;
         if (size_class == k_no_class) return set == 0 && free == 0 && total == 0 && colour() == 0;
         bool const none_beyond =
             total % k_word_bits == 0 || word(total / k_word_bits) >> (total % k_word_bits) == 0;

@@ -42,7 +42,6 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-inline constexpr std::uint32_t k_default_pool_id = 1;
 inline constexpr char const* k_default_pool_name = "default";
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
@@ -283,7 +282,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
         g_fork_gate.own_flag();
     }
     state.owned.push_front(*cache);
-    *entry = cache;
+    state.set(entry, cache);
     return cache;
 }
 
@@ -291,7 +290,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
 inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
     state.owned.remove(cache);
     if (thread_cache** const entry = state.entry(cache.pool_id); entry != nullptr && *entry == &cache)
-        *entry = nullptr;
+        state.set(entry, nullptr);
     state.forget(&cache);
     cache.release();
     g_metadata.deallocate(&cache, sizeof(thread_cache));
@@ -339,7 +338,7 @@ inline void registry::end_thread(void* argument) noexcept {
         cache = return_large(*cache) ? state.owned.first() : state.owned.after(*cache);
     state.ended = true;
     for (thread_cache*& slot : state.near_caches)
-        slot = nullptr;
+        state.set(&slot, nullptr);
     state.forget(state.recent);
     {
         scoped_lock const own(g_registry);  // so that no pool is closed meanwhile

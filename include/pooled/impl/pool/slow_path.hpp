@@ -55,6 +55,7 @@ POOLED_API void adopt(pool_core const& core);
 #if POOLED_HAS_CODE
 
 POOLED_CODE void* allocate_slow(pool_core* known, class_index c, std::size_t bytes, std::size_t align) {
+    t_state().use_own_gate();
     pool_core& core = known != nullptr ? *known : g_registry.default_core();
     checks::on_request(core, bytes, align);
     return detail::obtain(core, [&] { return core.allocate_block(c, bytes, align); });
@@ -74,6 +75,7 @@ POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::s
 }
 [[gnu::cold]] POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c,
                                                      void* block) noexcept {
+    t_state().use_own_gate();
     pool_core* const core = find_core(pool_id);
     core != nullptr ? core->put(c, block) : deallocate_elsewhere(block);
 }

@@ -110,6 +110,9 @@ struct std_atomics {
 
     static void full_barrier() noexcept { simulation::full_fence(); }
     static void light_barrier() noexcept { simulation::full_fence(); }
+    static bool exceeds(atomic<std::uint64_t> const& limit, std::uint64_t n) noexcept {
+        return limit.load(std::memory_order_acquire) > n;
+    }
 };
 
 template <class T>
@@ -125,6 +128,7 @@ public:
         return *this;
     }
     operator T() const noexcept { return m_value; }
+    [[nodiscard]] T own() const noexcept { return m_value; }
     void add(T amount) noexcept { *this = static_cast<T>(m_value + amount); }
     void subtract(T amount) noexcept { *this = static_cast<T>(m_value - amount); }
     void set(T bits) noexcept { *this = static_cast<T>(m_value | bits); }
