@@ -63,7 +63,7 @@ LINES = {
     "base": 678,
     "os": 1930,
     "heap": 2143,
-    "cache": 1646,
+    "cache": 1649,
     "pool": 2897,
     "teardown": 1270,
     "smart": 2683,

@@ -201,9 +201,12 @@ private:
     // Requires that the top is at the floor. False when the array is empty.
     POOLED_NOINLINE bool lower_floor() noexcept {
         void** const old = m_floor;
-        if (old == m_first) return false;
-        prefetch_below(k_ahead - k_step, k_ahead);
-        m_floor = old - detail::smaller(k_step, count_below(old));
+        std::uint32_t const left = count_below(old);
+        if (left == 0) return false;
+        if (left >= k_ahead)
+            for (std::uint32_t i = k_ahead - k_step; i < k_ahead; ++i)
+                __builtin_prefetch(old[-1 - std::ptrdiff_t{i}], 1);
+        m_floor = old - detail::smaller(k_step, left);
         return true;
     }
     // Those from `from` to `to` places below the floor. Inlined: GCC 12 removes calls of a function that only prefetches.
