@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
 # Toolchain file of the preset windows: MinGW-w64's GCC with POSIX threads for x86-64, and Wine to run its programs. They contain all
 # libraries, because Wine would look for DLLs beside them.
-set(CMAKE_SYSTEM_NAME Windows)
-set(CMAKE_SYSTEM_PROCESSOR x86_64)
+include("${CMAKE_CURRENT_LIST_DIR}/PooledWine.cmake")
 set(triple x86_64-w64-mingw32)
 
 find_program(CMAKE_C_COMPILER NAMES "${triple}-gcc-posix" "${triple}-gcc" REQUIRED)
 find_program(CMAKE_CXX_COMPILER NAMES "${triple}-g++-posix" "${triple}-g++" REQUIRED)
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-static")
-# Debian keeps Wine's own programs out of PATH.
-find_program(POOLED_WINE NAMES wine64 wine PATHS /usr/lib/wine REQUIRED)
-set(CMAKE_CROSSCOMPILING_EMULATOR "${CMAKE_COMMAND}" -E env WINEDEBUG=-all "${POOLED_WINE}")
 
 set(CMAKE_FIND_ROOT_PATH "/usr/${triple}")
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

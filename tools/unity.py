@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
         if argv[1] == "--alone":
             for source in sources:
                 if why_alone(source, source.read_text(encoding="utf-8").splitlines()):
-                    print(source)
+                    print(source.as_posix())
             return 0
         text = "".join(wrapped(source) for source in sources)
         Path(argv[1]).parent.mkdir(parents=True, exist_ok=True)

@@ -108,6 +108,7 @@ def test_a_changed_pyproject_installs_the_packages_anew(machine):
         ("test gcc:unit,consumer", {"googletest", "clang-19", "gdb"}, "conan meson cmake quom"),
         ("test aarch64", {"googletest", "qemu-user"}, ""),
         ("test windows", {"googletest", "wine64"}, ""),
+        ("test windows-clang", {"googletest", "wine64"}, "ziglang"),
         ("test musl", {"googletest"}, "ziglang"),
         ("test", SPECIAL - {"clang-tidy-19"}, "conan meson cmake quom ruff setuptools mkdocs-material ziglang"),
     ],

@@ -4,6 +4,8 @@
 
 #include "unit/compat/boost_intrusive_pool.hpp"
 
+#include "support/possible_alignment.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -585,7 +587,7 @@ struct diamond : virtual_base, before {
 struct alignas(256) aligned : boost_intrusive_pool_item {
     int value = 6;
 };
-struct alignas(16384) very_aligned : boost_intrusive_pool_item {
+struct alignas(test::possible_alignment(16384)) very_aligned : boost_intrusive_pool_item {
     int value = 6;
 };
 struct large : boost_intrusive_pool_item {

@@ -9,6 +9,7 @@
 #include "support/internals.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
+#include "support/possible_alignment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -84,12 +85,12 @@ TYPED_TEST(make_unique_from, a_pool_frees_a_large_object_through_its_base) {
     struct large : first_base {
         char bytes[100'000];
     };
-    struct alignas(32768) wide : second_base {
+    struct alignas(test::possible_alignment(32768)) wide : second_base {
         char bytes[16];
     };
     pooled::unique_ptr<first_base> const p = this->pool.template make_unique<large>();
     pooled::unique_ptr<second_base> const q = this->pool.template make_unique<wide>();
-    EXPECT_EQ(this->pool.stats().large_in_use, 2U);
+    EXPECT_EQ(this->pool.stats().large_in_use, sizeof(wide) >= 32768 ? 2U : 1U);
 }
 
 TYPED_TEST(make_unique_from, a_pool_is_assigned_across_types_and_pools) {
