@@ -113,13 +113,26 @@ template <class First, class... Rest>
 inline constexpr bool k_begins_with_stop_token<First, Rest...> =
     std::same_as<std::remove_cvref_t<First>, std::stop_token>;
 
+// Without futexes, the destructor of a std::stop_callback of libstdc++ may wait for ever while the callback runs: docs/platforms.md.
+// So the waiter asks the token, every 10 ms.
+#if defined(__GLIBCXX__) && !defined(_GLIBCXX_HAVE_LINUX_FUTEX)
+inline constexpr bool k_asks_stop_token = true;
+#else
+inline constexpr bool k_asks_stop_token = false;
+#endif
 struct until_stopped {
     std::stop_token const& token;
 
-    [[nodiscard]] static std::int64_t remaining() noexcept { return k_longest_sleep.count(); }
+    [[nodiscard]] std::int64_t remaining() const noexcept {
+        if constexpr (!k_asks_stop_token) return k_longest_sleep.count();
+        return token.stop_requested() ? 0 : 10'000'000;
+    }
     // Stops the waiter when a stop is requested, or was requested before. Allocates no memory.
-    [[nodiscard]] auto watch(waiter& w) const {
-        return std::stop_callback(token, [&w]() noexcept { w.stop(); });
+    [[nodiscard]] auto watch([[maybe_unused]] waiter& w) const {
+        if constexpr (k_asks_stop_token)
+            return 0;
+        else
+            return std::stop_callback(token, [&w]() noexcept { w.stop(); });
     }
 };
 #endif
