@@ -8,6 +8,7 @@
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
+#include "support/latch.hpp"
 #include "support/resident_pages.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <latch>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -255,8 +255,8 @@ TEST_F(thread_exit_stress, thread_local_destructors_drop_objects_of_a_pool_that_
     for (std::size_t round = 0; round < rounds; ++round) {
         std::optional<pooled::pool> brief;
         brief.emplace(pooled::pool_options{.chunk_bytes = 64U << 10, .upstream = &upstream});
-        std::latch made(3);
-        std::latch gone(1);
+        test::latch made(3);
+        test::latch gone(1);
         std::vector<std::thread> threads;
         for (int t = 0; t < 2; ++t)
             threads.emplace_back([&] {

@@ -7,6 +7,7 @@
 #include "pooled/pool.hpp"
 
 #include "support/in_child.hpp"
+#include "support/latch.hpp"
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <latch>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -123,8 +123,8 @@ public:
     other_thread& operator=(other_thread const&) = delete;
 
 private:
-    std::latch m_ran{1};
-    std::latch m_end{1};
+    test::latch m_ran{1};
+    test::latch m_end{1};
     std::thread m_thread;
 };
 

@@ -12,6 +12,7 @@
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
 #include "support/internals.hpp"
+#include "support/latch.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
 
@@ -24,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <latch>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -325,7 +325,7 @@ TEST(large_blocks, that_many_threads_keep_stay_within_the_heaps_bound_when_these
     constexpr std::size_t k_threads = 64;
     constexpr std::size_t k_bytes = std::size_t{12} << 20;
     pooled::pool pool;
-    std::latch all_kept(k_threads);
+    test::latch all_kept(k_threads);
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < k_threads; ++i)
         threads.emplace_back([&] {

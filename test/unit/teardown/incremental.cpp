@@ -6,6 +6,7 @@
 
 #include "support/blocks.hpp"
 #include "support/internals.hpp"
+#include "support/latch.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
@@ -18,7 +19,6 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
-#include <latch>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -468,8 +468,8 @@ using pending_of_a_pool = taken_pending<pooled::pool>;
 
 TEST_F(pending_of_a_pool, holds_what_every_thread_dropped_and_is_drained_on_another) {
     pooled::pool pool(k_incremental);
-    std::latch dropped(1);
-    std::latch taken(1);
+    test::latch dropped(1);
+    test::latch taken(1);
     std::thread thread([&] {
         list(pool, 100).reset();
         dropped.count_down();

@@ -15,11 +15,11 @@
 #include "support/handle_kinds.hpp"
 #include "support/makers.hpp"
 #include "support/sleeper.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -473,7 +473,7 @@ TEST_F(reclaim_scope_test, within_a_destructor_that_a_drain_runs_ends_with_nothi
 
 TEST_F(reclaim_scope_test, scopes_of_two_threads_have_nothing_to_do_with_each_other) {
     constexpr std::size_t k_turns = 200;
-    std::barrier meeting(2);
+    test::starting_line meeting(2);
     std::array<test::life_log, 2> logs;
     auto const work = [&](std::size_t me) {
         for (std::size_t turn = 0; turn < k_turns; ++turn) {
