@@ -384,6 +384,7 @@ TEST_F(incremental_pool, a_destructor_finds_the_pool_exhausted_in_a_thread_that_
     };
     pooled::pool pool({.max_bytes = 1U << 20, .teardown = pooled::teardown::incremental});
     test::sleeper other;
+    other.run([] {});  // on Windows, no thread begins while another one runs its last destructors
     std::thread([&] {
         static thread_local drains_late const last{&other, &pool, &m_log};
         static_cast<void>(&last);
