@@ -10,6 +10,7 @@
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
+#include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -23,7 +24,6 @@
 #include <latch>
 #include <memory>
 #include <memory_resource>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -91,10 +91,9 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
         pooled::pool incremental{{.name = "later", .teardown = pooled::teardown::incremental}};
         pooled::object_pool<std::string> strings{{.name = "strings", .max_objects = 50}};
         std::size_t const capacity = count_blocks(bounded);
-        std::latch has_cached(2);
-        std::latch may_go_on(1);
         int other_status = 0;
-        std::thread other([&] {
+        test::sleeper other;
+        other.run([&] {
             for (int i = 0; i < 5000; ++i)  // until the pool is not at its bound any more
                 static_cast<void>(bounded.make_shared<node>());
             for (int i = 0; i < 100; ++i) {
@@ -102,15 +101,7 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
                 static_cast<void>(strings.acquire());
             }
             if (count_blocks(bounded) != capacity) other_status = 1;
-            has_cached.arrive_and_wait();
-            may_go_on.wait();
-            // Its cached blocks were taken: its own calls take the lock.
-            for (int i = 0; i < 1000; ++i) {
-                static_cast<void>(bounded.make_shared<node>());
-                static_cast<void>(strings.acquire());
-            }
         });
-        has_cached.arrive_and_wait();
         if (!refuse_membarrier()) return 77;
         if (count_blocks(bounded) != capacity) return 2;
         if (!pooled::detail::platform::is_barrier_refused()) return 3;
@@ -122,8 +113,14 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
         incremental.drain();
         if (incremental.stats().in_use != 0) return 5;
         static_cast<void>(bounded.trim());
-        may_go_on.count_down();
-        other.join();
+        // Its cached blocks were taken: its own calls take the lock.
+        other.run([&] {
+            for (int i = 0; i < 1000; ++i) {
+                static_cast<void>(bounded.make_shared<node>());
+                static_cast<void>(strings.acquire());
+            }
+        });
+        other.end();
         std::thread([&] { static_cast<void>(bounded.make_shared<node>()); }).join();
         if (count_blocks(bounded) != capacity) return 6;
         auto survivor = [] {
@@ -258,22 +255,16 @@ TEST(a_child, of_fork_frees_what_threads_that_it_does_not_have_kept_of_far_pools
     far_pool far;
     static far_array* of_other = nullptr;
     static std::uint32_t count = 0;
-    std::latch is_ready(1);
-    std::latch is_over(1);
-    std::thread other([&] {
+    test::sleeper other;
+    other.run([&] {
         far.pool.deallocate(far.pool.allocate(48), 48);
         of_other = t_state().far_caches;
         count = of_other->count;
-        is_ready.count_down();
-        is_over.wait();
     });
-    is_ready.wait();
     // The arena returns the piece that was freed last.
     EXPECT_EQ(
         test::in_child([] { return g_metadata.try_allocate(far_array::bytes(count)) == of_other ? 7 : 8; }),
         7);
-    is_over.count_down();
-    other.join();
 }
 
 TEST(a_thread, that_calls_pthread_exit_returns_what_it_has_cached) {

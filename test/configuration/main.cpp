@@ -24,7 +24,6 @@ namespace {
 #include <map>
 #include <memory>
 #include <memory_resource>
-#include <new>
 #include <sstream>
 #include <string>
 #include <thread>

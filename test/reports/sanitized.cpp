@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 
 static_assert(POOLED_SANITIZE != 0,
               "these programs are built with -DPOOLED_SANITIZE=1, or under a sanitizer that implies it");

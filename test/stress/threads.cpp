@@ -8,8 +8,8 @@
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
-#include "support/latch.hpp"
 #include "support/resident_pages.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
@@ -255,19 +255,19 @@ TEST_F(thread_exit_stress, thread_local_destructors_drop_objects_of_a_pool_that_
     for (std::size_t round = 0; round < rounds; ++round) {
         std::optional<pooled::pool> brief;
         brief.emplace(pooled::pool_options{.chunk_bytes = 64U << 10, .upstream = &upstream});
-        test::latch made(3);
-        test::latch gone(1);
+        test::starting_line made(3);
+        test::starting_line gone(3);
         std::vector<std::thread> threads;
         for (int t = 0; t < 2; ++t)
             threads.emplace_back([&] {
                 static thread_local std::shared_ptr<std::vector<int>> kept;
                 kept = brief->make_shared<std::vector<int>>(3, 7);
                 made.arrive_and_wait();
-                if (round % 2 == 0) gone.wait();  // or end at the same time
+                if (round % 2 == 0) gone.arrive_and_wait();  // or end at the same time
             });
         made.arrive_and_wait();
         brief.reset();
-        gone.count_down();
+        if (round % 2 == 0) gone.arrive_and_wait();
         for (std::thread& t : threads)
             t.join();
         EXPECT_EQ(upstream.bytes(), 0U);

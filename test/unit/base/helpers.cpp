@@ -14,7 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <new>
 #include <stdexcept>

@@ -7,8 +7,8 @@
 #include "pooled/pool.hpp"
 
 #include "support/in_child.hpp"
-#include "support/latch.hpp"
 #include "support/sanitizer.hpp"
+#include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 #if defined(__GLIBC__)
@@ -103,31 +103,6 @@ private:
     owner* m_owner = nullptr;
 };
 
-// Runs on a thread that then waits, with what it has in its cache, until the test ends.
-class other_thread {
-public:
-    template <class Run>
-    explicit other_thread(Run run)
-        : m_thread([this, run] {
-              run();
-              m_ran.count_down();
-              m_end.wait();
-          }) {
-        m_ran.wait();
-    }
-    ~other_thread() {
-        m_end.count_down();
-        m_thread.join();
-    }
-    other_thread(other_thread const&) = delete;
-    other_thread& operator=(other_thread const&) = delete;
-
-private:
-    test::latch m_ran{1};
-    test::latch m_end{1};
-    std::thread m_thread;
-};
-
 TEST_F(recycle_list, steps_of_the_only_thread_take_no_lock) {
     auto& list = make(2);
     for (int i = 0; i < 17; ++i)
@@ -183,7 +158,8 @@ TEST_F(recycle_list, what_a_second_thread_has_cached_is_taken_before_a_step_is_m
             static_cast<void>(list.take());
         EXPECT_EQ(list.capacity(), 6U);
         {
-            other_thread const second([&list] {
+            test::sleeper second;
+            second.run([&list] {
                 recycle_node* const p = list.take();  // the sixth: a seventh is made
                 recycle_node* const q = list.take();
                 list.give(p);
@@ -211,7 +187,8 @@ TEST_F(recycle_list, what_a_second_thread_stole_is_taken_before_a_step_is_made) 
         p = list.take();
     for (std::size_t i = 0; i < 10; ++i)
         list.give(taken[i]);
-    other_thread const second([&list] { EXPECT_NE(list.take(), nullptr); });
+    test::sleeper second;
+    second.run([&list] { EXPECT_NE(list.take(), nullptr); });
     list.give(taken[10]);
     EXPECT_EQ(list.idle(), 11U);
     for (int i = 0; i < 10; ++i)
@@ -231,7 +208,8 @@ TEST_F(recycle_list, thread_that_was_the_only_one_may_end_or_be_cleared_by_anoth
     for (int i = 0; i < 5; ++i)
         EXPECT_NE(list.take(), nullptr);
     EXPECT_EQ(list.capacity(), 11U);
-    other_thread const second([&] { EXPECT_EQ(list.take_all(), 1U); });
+    test::sleeper second;
+    second.run([&] { EXPECT_EQ(list.take_all(), 1U); });
     EXPECT_EQ(list.capacity(), 0U);
     EXPECT_NE(list.take(), nullptr);
     EXPECT_EQ(list.capacity(), 2U);

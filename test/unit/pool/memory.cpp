@@ -12,9 +12,9 @@
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
 #include "support/internals.hpp"
-#include "support/latch.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
@@ -325,7 +325,7 @@ TEST(large_blocks, that_many_threads_keep_stay_within_the_heaps_bound_when_these
     constexpr std::size_t k_threads = 64;
     constexpr std::size_t k_bytes = std::size_t{12} << 20;
     pooled::pool pool;
-    test::latch all_kept(k_threads);
+    test::starting_line all_kept(k_threads);
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < k_threads; ++i)
         threads.emplace_back([&] {

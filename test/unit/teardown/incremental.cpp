@@ -6,7 +6,6 @@
 
 #include "support/blocks.hpp"
 #include "support/internals.hpp"
-#include "support/latch.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
@@ -469,18 +468,11 @@ using pending_of_a_pool = taken_pending<pooled::pool>;
 
 TEST_F(pending_of_a_pool, holds_what_every_thread_dropped_and_is_drained_on_another) {
     pooled::pool pool(k_incremental);
-    test::latch dropped(1);
-    test::latch taken(1);
-    std::thread thread([&] {
-        list(pool, 100).reset();
-        dropped.count_down();
-        taken.wait();
-    });
+    test::sleeper other;
+    other.run([&] { list(pool, 100).reset(); });
     list(pool, 50).reset();
-    dropped.wait();
     pooled::pending work = pool.take_pending();
-    taken.count_down();
-    thread.join();
+    other.end();
     EXPECT_EQ(alive(), 150U);
     std::thread([&] { EXPECT_EQ(work.drain(), 150U); }).join();
     EXPECT_EQ(alive(), 0U);

@@ -8,7 +8,7 @@
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/pooled.hpp"
 
-#include "support/latch.hpp"
+#include "support/starting_line.hpp"
 
 #include <gtest/gtest.h>
 
@@ -256,7 +256,7 @@ template <int... N>
 
 TEST(the_table_of_block_types, serves_first_objects_made_by_several_threads_at_once) {
     std::atomic<int> wrong{0};
-    test::latch start(4);
+    test::starting_line start(4);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t)
         threads.emplace_back([&] {
