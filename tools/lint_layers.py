@@ -67,7 +67,7 @@ LINES = {
     "pool": 2897,
     "teardown": 1270,
     "smart": 2683,
-    "object": 1995,
+    "object": 2008,
     "compat": 2009,
 }
 # Compiled on their systems alone.
