@@ -109,12 +109,13 @@ template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(Place const& place, class_index c) noexcept {
     if (!k_has_cache || c == k_large) return nullptr;
     thread_cache* cache = nullptr;
-    if constexpr (Place::k_sharing == sharing::shared)
-        cache = place.enter();
-    else if (!place.core().is_incremental()) [[likely]]
+    if constexpr (Place::k_sharing == sharing::local) {
+        if (place.core().is_incremental()) [[unlikely]]
+            return nullptr;
         cache = &place.core().local_cache();
-    if (cache == nullptr) [[unlikely]]
+    } else if (cache = place.enter(); cache == nullptr) [[unlikely]] {
         return nullptr;
+    }
     void* block = cache->classes[c].pop_hot();
     if (block == nullptr) [[unlikely]]
         block = detail::allocate_cold<Place::k_sharing>(*cache, thread_cache::offset_of(c));
@@ -141,12 +142,13 @@ POOLED_ALWAYS_INLINE void deallocate_object(Place const& place, class_index c, v
     if constexpr (!k_has_cache) return deallocate_slow(place.id(), c, p, bytes);
     if constexpr (k_hardened) free_mark::put_on(p);
     thread_cache* cache = nullptr;
-    if constexpr (Place::k_sharing == sharing::shared)
-        cache = place.enter();
-    else if (thread_cache& own = place.core().local_cache(); !own.gate.is_closed()) [[likely]]
-        cache = &own;
-    if (cache == nullptr) [[unlikely]]
+    if constexpr (Place::k_sharing == sharing::local) {
+        cache = &place.core().local_cache();
+        if (cache->gate.is_closed()) [[unlikely]]
+            return deallocate_past_cache(place.id(), c, p);
+    } else if (cache = place.enter(); cache == nullptr) [[unlikely]] {
         return deallocate_past_cache(place.id(), c, p);
+    }
     if (!cache->classes[c].push_hot(p)) [[unlikely]]
         return deallocate_cold(*cache, thread_cache::offset_of(c), p);
     if constexpr (Place::k_sharing == sharing::shared) cache->gate.leave();
