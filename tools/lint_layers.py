@@ -64,7 +64,7 @@ LINES = {
     "os": 1930,
     "heap": 2143,
     "cache": 1649,
-    "pool": 2897,
+    "pool": 2898,
     "teardown": 1270,
     "smart": 2683,
     "object": 2008,
