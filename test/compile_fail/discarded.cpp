@@ -2,9 +2,6 @@
 // Refused: mistakes with a call whose result is dropped. The mistakes are errors only because of the pragma.
 #include "pooled/pooled.hpp"
 
-#include <memory>
-#include <utility>
-
 #pragma GCC diagnostic error "-Wunused-result"
 
 // A block whose address is dropped is lost.

@@ -2,9 +2,6 @@
 // Refused: mistakes with the make_ functions.
 #include "pooled/pooled.hpp"
 
-#include <memory>
-#include <utility>
-
 // An array needs its length, unless its type contains it.
 // expect make_rc_of_array_without_length: (no matching function|constraints not satisfied)
 void make_rc_of_array_without_length() {

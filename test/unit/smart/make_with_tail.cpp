@@ -62,10 +62,12 @@ TYPED_TEST(an_object_with_a_tail, is_made_of_arguments_and_value_initialised_ele
 TYPED_TEST(an_object_with_a_tail, takes_one_block_whose_size_follows_the_length) {
     auto const p = TypeParam::template make_with_tail<plain_header, std::byte>(this->pool, 64);
     EXPECT_EQ(this->pool.stats().in_use, 1U);
-    EXPECT_LE(this->pool.stats().bytes_in_use, 128U);
+    // On RISC-V, libstdc++'s control block has a mutex.
+    constexpr std::size_t k_most = 96 + pooled::detail::standard_control_block::k_bytes_with_deleter;
+    EXPECT_LE(this->pool.stats().bytes_in_use, k_most);
     auto const q = TypeParam::template make_with_tail<plain_header, std::byte>(this->pool, 1500);
     EXPECT_EQ(this->pool.stats().in_use, 2U);
-    EXPECT_LE(this->pool.stats().bytes_in_use, 128U + 1792U);
+    EXPECT_LE(this->pool.stats().bytes_in_use, k_most + 1792U);
     std::memset(tail(p).data(), 1, tail(p).size());
     std::memset(tail(q).data(), 2, tail(q).size());
     EXPECT_EQ(tail(p)[63], std::byte{1});
