@@ -62,7 +62,7 @@ RANK = {
 LINES = {
     "base": 678,
     "os": 1930,
-    "heap": 2143,
+    "heap": 2153,
     "cache": 1649,
     "pool": 2898,
     "teardown": 1270,

@@ -48,7 +48,7 @@ struct pool_options {
     // allows. 0: 2 MiB, or a sixteenth of max_bytes if that is less; an unbounded pool begins with 64 KiB and doubles.
     std::size_t chunk_bytes = 0;
 
-    // Asks the system for huge pages, except for the pool's first chunk, and while the system is slow to provide them
+    // Asks the system for huge pages, except for the pool's first 4 MiB, and while the system is slow to provide them
     // (docs/mechanisms.md). Without effect with an upstream, or with chunks under 2 MiB.
     bool huge_pages = true;
 

@@ -377,24 +377,27 @@ TEST(configure_default_pool, refuses_options_that_make_no_sense_and_can_be_calle
               0);
 }
 
-// In a child with POOLED_HUGE_PAGES=value; null: without. Whether 32 MiB of blocks lie in mappings that ask for huge pages: 7 or 8.
-// `out`: what the child wrote to the standard error stream.
-int asks_for_huge_pages(char const* value, std::string& out) {
+// In a child with POOLED_HUGE_PAGES=value; null: without. In how many MiB of mappings that ask for huge pages some of `blocks` lie, each
+// of `bytes`. `out`: what the child wrote to the standard error stream.
+int huge_mib(char const* value, std::string& out, int blocks = 8192, std::size_t bytes = 4096) {
     testing::internal::CaptureStderr();
-    int const status = test::in_child([value] {
+    int const status = test::in_child([=] {
         if (value != nullptr)
             ::setenv("POOLED_HUGE_PAGES", value, 1);
         else
             ::unsetenv("POOLED_HUGE_PAGES");
         pooled::pool pool;
         pooled::pool second;
-        for (int i = 0; i < 8192; ++i)
-            *static_cast<char*>(pool.allocate(4096)) = 1;
+        for (int i = 0; i < blocks; ++i)
+            *static_cast<char*>(pool.allocate(bytes)) = 1;
         static_cast<void>(second.allocate(48));
+        int kib = 0;
         std::ifstream maps("/proc/self/smaps");
-        for (std::string line; std::getline(maps, line);)
-            if (line.starts_with("VmFlags:") && line.find(" hg") != std::string::npos) return 7;
-        return 8;
+        for (std::string line, size; std::getline(maps, line);) {
+            if (line.starts_with("Size:")) size = line.substr(5);
+            if (line.starts_with("VmFlags:") && line.find(" hg") != std::string::npos) kib += std::stoi(size);
+        }
+        return kib / 1024;
     });
     out = testing::internal::GetCapturedStderr();
     return status;
@@ -403,20 +406,23 @@ int asks_for_huge_pages(char const* value, std::string& out) {
 TEST(the_environment, turns_huge_pages_off) {
     if (test::k_sanitized) GTEST_SKIP() << "blocks come from the sanitizer's malloc";
     std::string out;
-    if (asks_for_huge_pages(nullptr, out) != 7) GTEST_SKIP() << "the system has no huge pages";
+    if (huge_mib(nullptr, out) == 0) GTEST_SKIP() << "the system has no huge pages";
     EXPECT_EQ(out, "");
-    EXPECT_EQ(asks_for_huge_pages("1", out), 7);
+    EXPECT_GT(huge_mib("1", out), 0);
     EXPECT_EQ(out, "");
-    EXPECT_EQ(asks_for_huge_pages("0", out), 8);
+    EXPECT_EQ(huge_mib("0", out), 0);
     EXPECT_EQ(out, "");
+    EXPECT_EQ(huge_mib("1", out, 900), 0) << "a pool of less than 4 MiB has small pages";
+    EXPECT_EQ(huge_mib("1", out, 1, std::size_t{21} << 19), 10)
+        << "not for the end, which the class of 12 MiB adds";
 }
 
 TEST(the_environment, is_ignored_with_one_message_when_it_makes_no_sense) {
     for (char const* const value : {"", "2", "no", "00", "0 ", "%s%n"}) {
         std::string out;
-        int const status = asks_for_huge_pages(value, out);
+        bool const is_huge = huge_mib(value, out) > 0;
         std::string without;
-        EXPECT_EQ(status, asks_for_huge_pages(nullptr, without));
+        EXPECT_EQ(is_huge, huge_mib(nullptr, without) > 0);
         EXPECT_EQ(out, "pooled: the environment variable POOLED_HUGE_PAGES is \"" + std::string(value) +
                            "\" and is ignored; 0 turns huge pages off, 1 is the default\n");
         EXPECT_EQ(without, "");

@@ -401,14 +401,23 @@ private:
         }
     }
 
+    // How many bytes of a chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A block is
+    // longer than those of the class before.
+    [[nodiscard]] static std::size_t dense_bytes(std::size_t bytes, request const& what) noexcept {
+        if (what.bytes <= k_max_block_bytes) return bytes;
+        if (what.bytes < k_huge_page_bytes) return 0;
+        std::size_t const touched = what.c == k_exact ? what.bytes : k_geometry[what.c - 1].block_bytes;
+        return detail::smaller(bytes, touched + k_huge_page_bytes / 2);
+    }
+
     // Null when the bound is reached, or when upstream does not have that much but may have less.
     [[nodiscard]] chunk* take_exactly(std::size_t bytes, request const& what, bool is_last,
                                       upstream::call& under_way) {
         std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
         if (count > k_max_granules) POOLED_THROW_OR(std::bad_alloc(), nullptr);
-        bool const is_dense = what.bytes <= k_max_block_bytes || what.bytes >= k_huge_page_bytes;
+        std::size_t const dense = dense_bytes(bytes, what);
         void* base = nullptr;
-        POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, is_dense); }
+        POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, dense); }
         POOLED_CATCH(std::bad_alloc const&) {
             if (is_last) POOLED_RETHROW;
         }
@@ -430,7 +439,7 @@ private:
         c->base = static_cast<std::byte*>(base);
         c->bytes = bytes;
         c->align_log = static_cast<std::uint8_t>(std::countr_zero(what.align));
-        c->may_be_small = bytes == k_huge_page_bytes && is_dense && m_upstream.wants_huge_pages(bytes);
+        c->may_be_small = bytes == k_huge_page_bytes && m_upstream.wants_huge_pages(dense);
         c->number = detail::next_region();
         c->outer = g_page_map.find(base);
         c->was_live = checked_memory::set_exists(base, false);

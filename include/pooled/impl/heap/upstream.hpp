@@ -75,21 +75,20 @@ public:
         : m_resource(resource), m_max(max_bytes == 0 ? k_size_max : max_bytes), m_huge_pages(huge_pages) {}
 
     // `bytes` at `align`; null when that would go over the bound. Throws what the resource throws, std::bad_alloc when
-    // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it. `is_dense`: all of
-    // it will be touched, so huge pages are worth asking for.
-    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way, bool is_dense) {
+    // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it. Of these,
+    // the first `dense` will be touched: huge pages are worth asking for there.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way, std::size_t dense) {
         if (bytes > available()) return nullptr;
         under_way.begin();
-        bool is_first = false;
         {
             scoped_lock const lock(m_mutex);
             if (bytes > available()) return nullptr;
-            is_first = m_used.fetch_add(bytes, std::memory_order_relaxed) == 0;
+            m_used.fetch_add(bytes, std::memory_order_relaxed);
             under_way.m_bytes += bytes;
         }
         void* p = nullptr;
         POOLED_TRY {
-            p = ask(bytes, align, is_dense && !is_first);
+            p = ask(bytes, align, dense);
             m_calls.fetch_add(1, std::memory_order_relaxed);
         }
         POOLED_CATCH(...) {
@@ -194,6 +193,8 @@ public:
     }
 
 private:
+    // A smaller pool has small pages: one huge page that is hardly used would be up to half of its memory.
+    static constexpr std::size_t k_least_for_huge_pages = 3 * k_huge_page_bytes;
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
     void discount(std::size_t bytes, call& under_way) noexcept {
@@ -211,7 +212,7 @@ private:
         m_under_way.fetch_sub(1, std::memory_order_release);
     }
 
-    [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, bool may_be_huge) {
+    [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, std::size_t dense) {
         if (m_resource != nullptr) {
             void* const given = m_resource->allocate(bytes, align);
             sanitizer::add_root(given, bytes);
@@ -221,8 +222,8 @@ private:
         void* const p = platform::map_pages(
             mapped(bytes), detail::larger(align, is_long ? k_huge_page_bytes : k_granule_bytes));
         if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
-        // The first chunk of a pool has small pages, so that a pool of ten objects does not take 2 MiB of memory.
-        if (may_be_huge && wants_huge_pages(bytes)) platform::take_huge_pages(p, bytes);
+        if (wants_huge_pages(dense) && used() >= k_least_for_huge_pages)
+            platform::take_huge_pages(p, round_down(dense, k_huge_page_bytes));
         return p;
     }
 
