@@ -6,7 +6,7 @@
 //
 //   operator new       size ─▶ class ─▶ this thread's cache                        else allocate_slow(): the whole path
 //   sized delete       size ─▶ class ─▶ this thread's cache                        else the whole path
-//   unsized delete     address ─▶ page map ─▶ class ─▶ this thread's cache         else deallocate_other()
+//   unsized delete     address ─▶ page map ─▶ place in this thread's cache         else deallocate_other()
 //
 // A block that no page map knows came from malloc, or from another operator new: it is freed by free(). A sized delete trusts the
 // size, as the standard lets it, and looks the block up only where it lies below all memory of pools, as malloc's main heap does.
@@ -82,7 +82,8 @@ constexpr auto k_offset_of = [] {
                 thread_cache::offset_of(class_for((i + 1) * k_new_align, k_new_align)));
     return table;
 }();
-static_assert(thread_cache::offset_of(k_first_large) < gate<>::k_limit && k_max_block_bytes == gate<>::k_limit);
+static_assert(thread_cache::offset_of(k_inlined_classes) <= gate<>::k_limit && slab::k_nowhere >= gate<>::k_limit &&
+              k_max_block_bytes == gate<>::k_limit);
 [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t offset_of(std::size_t bytes) noexcept {
     return k_offset_of[(bytes - 1) / k_new_align];
 }
@@ -100,7 +101,9 @@ std::atomic<bool> g_is_started{false};
 // Below this address, a sized delete looks the block up: null and malloc's main heap are there, and the pools' memory mostly is not. All
 // addresses before the first allocation, and in a program that has its own operator delete. Written once, and not an atomic, which
 // GCC does not compare in memory: a thread that reads the old value only takes the longer way.
-constinit std::uintptr_t g_lowest = ~std::uintptr_t{0};
+constinit struct alignas(k_cache_line) {  // alone in its line
+    std::uintptr_t address = ~std::uintptr_t{0};
+} g_lowest;
 constinit std::atomic<bool> g_trusts_sizes{false};
 char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
 int g_stats_file = -1;
@@ -183,11 +186,12 @@ void write_all(int file, std::string_view text) noexcept {
 
 // The whole path.
 
-// malloc's main heap grows upwards from the program's break, the pools' memory in most systems downwards from the stack.
+// malloc's main heap grows upwards from the program's break, the pools' memory downwards from the stack. Where that is otherwise
+// (ulimit -s unlimited), each sized delete looks the block up.
 POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
     std::uintptr_t const heap = address_of(::sbrk(0));
     if (g_trusts_sizes.load(std::memory_order_relaxed))
-        g_lowest = heap < of_pool ? heap + (of_pool - heap) / 2 : 1;
+        g_lowest.address = heap < of_pool ? heap + (of_pool - heap) / 2 : ~std::uintptr_t{0} - 1;
 }
 
 // The standard's loop ([new.delete.single]): as long as there is no memory, the new handler is called.
@@ -196,7 +200,7 @@ POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
         start();
     for (;;) {
         if (void* const p = try_allocate_bytes(in_default_pool{}, bytes, align)) {
-            if (g_lowest == ~std::uintptr_t{0}) [[unlikely]]
+            if (g_lowest.address == ~std::uintptr_t{0}) [[unlikely]]
                 find_lowest(address_of(p));
             return p;
         }
@@ -264,7 +268,7 @@ template <class FindOffset>
 
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
     if constexpr (k_has_hot_path)
-        if (address_of(p) >= g_lowest && is_put(p, bytes - 1, [&] { return offset_of(bytes); })) [[likely]]
+        if (address_of(p) >= g_lowest.address && is_put(p, bytes - 1, [&] { return offset_of(bytes); })) [[likely]]
             return;
     deallocate_sized_slow(p, bytes, k_new_align);
 }

@@ -48,8 +48,8 @@ struct pool_options {
     // allows. 0: 2 MiB, or a sixteenth of max_bytes if that is less; an unbounded pool begins with 64 KiB and doubles.
     std::size_t chunk_bytes = 0;
 
-    // Asks the system for huge pages, except for the pool's first 4 MiB, and while the system is slow to provide them
-    // (docs/mechanisms.md). Without effect with an upstream, or with chunks under 2 MiB.
+    // Asks the system for huge pages, except for blocks of up to 2 MiB while the pool has less than 4 MiB, and while the system is slow to
+    // provide them (docs/mechanisms.md). Without effect with an upstream, or with chunks under 2 MiB.
     bool huge_pages = true;
 
     // Where chunks come from; null: pages of the operating system. Called by any thread that needs memory, by several at the

@@ -14,7 +14,7 @@
 
 namespace {
 
-// A wrong policy: the owner's store to `busy` and its load of `stop` may be exchanged.
+// A wrong policy: the owner's store to `busy` and its load of `limit` may be exchanged.
 struct no_light_barrier : model::relacy_atomics {
     static void light_barrier() {}
 };

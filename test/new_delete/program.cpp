@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -261,6 +262,11 @@ void foreign(char const*) {
     char* const copy = strdup("text");
     delete[] copy;
     allocate_much();
+    // Again with mappings below malloc's heap, where the system allows that (setarch -L).
+    int const layout = personality(0xffffffff);
+    if ((layout & ADDR_COMPAT_LAYOUT) == 0 &&
+        personality(static_cast<unsigned long>(layout) | ADDR_COMPAT_LAYOUT) != -1)
+        EXPECT(execl("/proc/self/exe", "program", "foreign", "", nullptr) == 0);
 }
 
 void threads(char const*) {

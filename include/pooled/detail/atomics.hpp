@@ -93,9 +93,12 @@ struct std_atomics {
     }
     // limit > n, with the order of an acquire. GCC loads an atomic before it compares it.
     POOLED_ALWAYS_INLINE static bool exceeds(atomic<std::uint64_t> const& limit, std::uint64_t n) noexcept {
-#if defined(__x86_64__) && !POOLED_THREAD_SANITIZER
+#if defined(__x86_64__) && !defined(__clang__) && !POOLED_THREAD_SANITIZER
         bool result = false;
-        asm volatile("cmpq %2, %1" : "=@cca"(result) : "m"(limit), "er"(n) : "memory");
+        asm volatile("cmp{q %2, %1| %1, %2}"
+                     : "=@cca"(result)
+                     : "m"(reinterpret_cast<std::uint64_t const&>(limit)), "er"(n)
+                     : "memory");
         return result;
 #else
         return limit.load(std::memory_order_acquire) > n;

@@ -172,7 +172,9 @@ public:
     }
     // After fill(): the blocks that are used first. For writing, because they may be in the cache of the processor that freed them.
     void prefetch() noexcept {
-        prefetch_below(0, k_ahead - k_step);
+        std::uint32_t const end = detail::smaller(k_ahead - k_step, count_below(m_floor));
+        for (std::uint32_t i = 0; i < end; ++i)
+            __builtin_prefetch(m_floor[-1 - std::ptrdiff_t{i}], 1);
         static_cast<void>(lower_floor());
     }
 
@@ -191,7 +193,7 @@ public:
 
     [[nodiscard]] bool is_valid() const noexcept {
         return m_first <= m_floor && m_floor <= m_top && m_top <= m_limit &&
-               (m_first != nullptr) == (capacity() != 0) &&
+               (m_first != nullptr) == (capacity() != 0) && m_first <= m_least && m_least <= m_limit &&
                m_span == address_of(m_limit) - address_of(m_least.own());
     }
 
@@ -208,12 +210,6 @@ private:
                 __builtin_prefetch(old[-1 - std::ptrdiff_t{i}], 1);
         m_floor = old - detail::smaller(k_step, left);
         return true;
-    }
-    // Those from `from` to `to` places below the floor. Inlined: GCC 12 removes calls of a function that only prefetches.
-    POOLED_ALWAYS_INLINE void prefetch_below(std::uint32_t from, std::uint32_t to) const noexcept {
-        std::uint32_t const end = detail::smaller(to, count_below(m_floor));
-        for (std::uint32_t i = from; i < end; ++i)
-            __builtin_prefetch(m_floor[-1 - std::ptrdiff_t{i}], 1);
     }
     void set_least(void** least) noexcept {
         m_least = least;

@@ -67,12 +67,14 @@ public:
     // False when it was stopped already.
     bool stop() noexcept {
         if (!is_open()) return false;
-        become(k_stopped);
+        m_limit.store(0, std::memory_order_relaxed);
         return true;
     }
     // As stop(), for a fork: the owner resumes its gate when it next needs it, so a fork writes to each page once.
     void stop_for_fork() noexcept {
-        if (m_state.load(std::memory_order_relaxed) < k_stopped_for_fork) become(k_stopped_for_fork);
+        if (m_state.load(std::memory_order_relaxed) == k_closed) return;
+        m_state.store(k_stopped_for_fork, std::memory_order_relaxed);
+        m_limit.store(0, std::memory_order_relaxed);
     }
     [[nodiscard]] bool is_stopped_for_fork() const noexcept {
         return m_state.load(std::memory_order_relaxed) == k_stopped_for_fork;
@@ -99,19 +101,13 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t k_open = 0;
-    static constexpr std::uint32_t k_stopped = 1;
-    static constexpr std::uint32_t k_stopped_for_fork = 2;
-    static constexpr std::uint32_t k_closed = 3;
-
-    void become(std::uint32_t state) noexcept {
-        m_state.store(state, std::memory_order_relaxed);
-        m_limit.store(0, std::memory_order_relaxed);
-    }
+    static constexpr std::uint32_t k_open = 0;  // or stopped
+    static constexpr std::uint32_t k_stopped_for_fork = 1;
+    static constexpr std::uint32_t k_closed = 2;
 
     typename Atomics::template atomic<std::uint32_t> m_busy{0};
     typename Atomics::template atomic<std::uint32_t> m_state{k_open};
-    typename Atomics::template atomic<std::uint64_t> m_limit{k_limit};  // 0 unless the state is k_open
+    typename Atomics::template atomic<std::uint64_t> m_limit{k_limit};  // 0 unless it is open
 };
 
 // The stealing thread's side. `for_each(visit)` calls visit(gate) for each gate to be stopped, always the same ones;

@@ -70,10 +70,11 @@ struct alignas(2 * k_cache_line) thread_cache {
     list_links<thread_cache> owned;      // the owner's list: owner only
     list_links<thread_cache, plain<thread_cache*>> links;  // the pool's: guarded by the lock of its caches
     class_cache recycled;                                  // used by the pool's extension
-    // Of each large class that is not inlined one block is cached, which has no array, as long as all of them together have at most
-    // k_large_bytes.
-    static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
-    observed<std::size_t> large_bytes;
+    // What the thread caches at most, but for the first array of each small class. Of each large class that is not inlined that is one
+    // block, which has no array.
+    static constexpr std::size_t k_most_bytes = std::size_t{4} << 20;
+    observed<std::size_t> large_bytes;  // of these blocks; one of any size may be cached
+    std::size_t array_bytes = 0;        // of the blocks that arrays have room for: owner only
     alignas(k_cache_line) class_cache classes[k_class_count];
     thread_deferred deferred;
 
@@ -98,7 +99,8 @@ struct alignas(2 * k_cache_line) thread_cache {
         if (c < k_inlined_classes) [[likely]]
             return classes[c].capacity() != 0 && classes[c].push(block);
         std::size_t const bytes = k_geometry[c].block_bytes;
-        if (large_bytes + bytes > k_large_bytes || !classes[c].push(block)) return false;
+        bool const is_too_much = large_bytes != 0 && array_bytes + large_bytes + bytes > k_most_bytes;
+        if (is_too_much || !classes[c].push(block)) return false;
         large_bytes.add(bytes);
         return true;
     }

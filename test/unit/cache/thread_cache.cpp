@@ -3,6 +3,7 @@
 
 #include "pooled/detail/thread_cache.hpp"
 
+#include "pooled/default_pool.hpp"
 #include "pooled/detail/class_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -17,24 +18,27 @@ namespace {
 
 using namespace pooled::detail;
 
-TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_of_those_that_are_not_inlined) {
+TEST(thread_cache, keeps_one_block_of_each_large_class_that_is_not_inlined_and_4_mib_with_the_arrays) {
     auto const cache = std::make_unique<thread_cache>();
     std::array<std::byte, 5> blocks{};  // made up: never read
     constexpr class_index k_300k = large_class_for(300'000, 16);
     constexpr class_index k_12m = large_class_for(12 << 20, 16);
-    constexpr class_index k_4m = large_class_for(4 << 20, 16);
+    constexpr class_index k_3m = large_class_for(3 << 20, 16);
     EXPECT_EQ(cache->pop(k_300k), nullptr);
-    EXPECT_TRUE(cache->push(k_12m, &blocks[0]));
+    EXPECT_TRUE(cache->push(k_12m, &blocks[0])) << "one of any size";
+    EXPECT_FALSE(cache->push(k_300k, &blocks[1])) << "more than 4 MiB";
+    EXPECT_EQ(cache->pop(k_12m), &blocks[0]);
     EXPECT_TRUE(cache->push(k_300k, &blocks[1]));
     EXPECT_FALSE(cache->push(k_300k, &blocks[2])) << "there is one";
-    EXPECT_FALSE(cache->push(k_4m, &blocks[3])) << "more than 16 MiB";
-    EXPECT_EQ(cache->pop(k_300k), &blocks[1]);
-    EXPECT_TRUE(cache->push(k_4m, &blocks[3]));
+    cache->array_bytes = 1 << 20;
+    EXPECT_FALSE(cache->push(k_3m, &blocks[3])) << "more than 4 MiB with the arrays";
+    cache->array_bytes = 0;
+    EXPECT_TRUE(cache->push(k_3m, &blocks[3]));
     EXPECT_FALSE(cache->push(k_inlined_classes - 1, &blocks[4])) << "it has no array yet";
     ASSERT_TRUE(cache->classes[k_inlined_classes - 1].reserve(1));
-    EXPECT_TRUE(cache->push(k_inlined_classes - 1, &blocks[4])) << "it does not count";
-    EXPECT_EQ(cache->pop(k_12m), &blocks[0]);
-    EXPECT_EQ(cache->pop(k_4m), &blocks[3]);
+    EXPECT_TRUE(cache->push(k_inlined_classes - 1, &blocks[4]));
+    EXPECT_EQ(cache->pop(k_300k), &blocks[1]);
+    EXPECT_EQ(cache->pop(k_3m), &blocks[3]);
     EXPECT_EQ(cache->large_bytes, 0U);
     cache->release();
 }
@@ -50,6 +54,15 @@ TEST(gate, admits_what_is_below_its_limit_while_it_is_open) {
     EXPECT_FALSE(one.enter());
     one.resume();
     EXPECT_TRUE(one.enter());
+    one.close();
+    EXPECT_FALSE(one.enter());
+}
+
+TEST(thread_state, reaches_the_default_pools_cache_by_its_gate) {
+    pooled::default_pool().deallocate(pooled::default_pool().allocate(16), 16);
+    thread_cache* const cache = t_state().find(k_default_pool_id);
+    if (cache == nullptr) GTEST_SKIP() << "this build has no caches";
+    EXPECT_EQ(t_state().default_gate, &cache->gate);
 }
 
 TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {

@@ -47,7 +47,8 @@ POOLED_STATE(atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr})
 
 class cache_set {
 public:
-    // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, then the class's maximum.
+    // A thread that rarely uses a class has a small array for it: 16 addresses or an eighth of the class's maximum, then four times as
+    // many, and so on, as far as thread_cache::k_most_bytes goes. An array whose blocks were not needed is freed.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
     // The last one is that of k_exact, of which no thread caches a block.
@@ -111,7 +112,7 @@ public:
         }
         class_cache& mine = cache->classes[c];
         if (void* const block = mine.pop()) return block;  // the owner was stopped
-        grow(mine, c);
+        grow(*cache, c);
         return list.refill(mine);
     }
 
@@ -124,12 +125,12 @@ public:
         class_cache* const mine = cache != nullptr && !is_closed ? &cache->classes[c] : nullptr;
         if (mine != nullptr && c < k_inlined_classes && !is_at_bound()) {
             // operator new and delete use the array alone: without one, each delete would come here.
-            if (mine->capacity() == 0 && mine->held() == 0) grow(*mine, c);
+            if (mine->capacity() == 0 && mine->held() == 0) grow(*cache, c);
             if (mine->push(block)) return true;  // or the owner was stopped
             if (list.is_drained()) {
                 list.collect(*mine);
-                mine->release();
-            } else if (!grow(*mine, c)) {
+                free_array(*cache, c);
+            } else if (!grow(*cache, c)) {
                 list.flush_half(*mine);
             }
             if (mine->push(block)) return true;
@@ -145,7 +146,9 @@ public:
         for (class_index c = 0; c < k_inlined_classes; ++c) {
             if (cache.classes[c].least_held() == 0) continue;
             scoped_lock const lock((*this)[c]);
-            if (!(*this)[c].is_closed()) (*this)[c].flush_unused(cache.classes[c]);
+            if ((*this)[c].is_closed()) continue;
+            (*this)[c].flush_unused(cache.classes[c]);
+            if (cache.classes[c].size() == 0) free_array(cache, c);
         }
         if (cache.large_bytes == 0) return;
         scoped_lock const lock(*this);  // of those who steal: they count large_bytes, too
@@ -381,12 +384,8 @@ private:
         if (c == k_first_large) visit(sizeof(thread_cache), k_reserved_threads);
         if (c >= k_first_large) visit(recent_blocks::k_least * sizeof(void*), 1);
         if (c >= k_inlined_classes) return;
-        std::size_t const most = k_geometry[c].cache_blocks;
-        for (std::size_t n = detail::smaller<std::size_t>(k_first_capacity, most);;
-             n = detail::smaller<std::size_t>(n * k_growth, most)) {
-            visit(n * sizeof(void*), k_reserved_threads);
-            if (n == most) break;
-        }
+        for (std::uint32_t n = 0; n != k_geometry[c].cache_blocks;)
+            visit((n = next_capacity(n, c)) * sizeof(void*), k_reserved_threads);
         for (std::size_t n = recent_blocks::k_least; c < k_first_large && n <= recent_blocks::k_most; n *= 2)
             visit(n * sizeof(void*), 1);
     }
@@ -437,12 +436,28 @@ private:
         return puts != 0;
     }
 
-    // False when the array has its full size, or when there is no memory for a larger one.
-    static bool grow(class_cache& cache, class_index c) noexcept {
+    [[nodiscard]] static constexpr std::uint32_t next_capacity(std::uint32_t capacity,
+                                                               class_index c) noexcept {
         std::uint32_t const most = k_geometry[c].cache_blocks;
-        if (cache.capacity() == most) return false;
-        return cache.reserve(
-            detail::smaller(most, detail::larger(k_first_capacity, k_growth * cache.capacity())));
+        std::uint32_t const first = detail::clamp<std::uint32_t>(most / 8, 2, k_first_capacity);
+        return capacity == 0 ? first : detail::smaller(most, k_growth * capacity);
+    }
+    // For the owner. False when the array, or all of them, have their full size, or when there is no memory for a larger one.
+    static bool grow(thread_cache& cache, class_index c) noexcept {
+        class_cache& one = cache.classes[c];
+        std::uint32_t const capacity = one.capacity();
+        std::uint32_t const next = next_capacity(capacity, c);
+        std::size_t const added = std::size_t{next - capacity} * k_geometry[c].block_bytes;
+        bool const is_small = capacity == 0 && c < k_first_large;
+        if (added == 0 || (!is_small && cache.array_bytes + added > thread_cache::k_most_bytes)) return false;
+        if (!one.reserve(next)) return false;
+        cache.array_bytes += added;
+        return true;
+    }
+    // For the owner. Requires an empty array.
+    static void free_array(thread_cache& cache, class_index c) noexcept {
+        cache.array_bytes -= std::size_t{cache.classes[c].capacity()} * k_geometry[c].block_bytes;
+        cache.classes[c].release();
     }
 
     mutex m_mutex;

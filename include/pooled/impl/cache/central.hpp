@@ -234,7 +234,7 @@ public:
     // How many addresses are kept in place of setting their bits. Of large blocks some: otherwise each one that is handed to another
     // thread passes through the heap (1 MiB: 575 ns in place of 300, 64 KiB 434 in place of 205; Zen 4).
     [[nodiscard]] std::size_t recent_limit(std::size_t flushed, bool is_for_another) const noexcept {
-        constexpr std::size_t k_large_bytes = std::size_t{8} << 20;
+        constexpr std::size_t k_large_bytes = std::size_t{2} << 20;
         if (m_class >= k_first_large)
             return detail::smaller<std::size_t>(k_large_bytes / k_geometry[m_class].block_bytes, 32);
         std::uint64_t const in_use = outside() - detail::smaller<std::uint64_t>(outside(), flushed);

@@ -359,6 +359,7 @@ public:
 
 private:
     static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
+    static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
     static constexpr std::int64_t k_collapse_time = 2'000'000;  // of a period of 250 ms
 
     // Calls then(chunk) under the lock.
@@ -401,11 +402,12 @@ private:
         }
     }
 
-    // How many bytes of a chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A block is
-    // longer than those of the class before.
-    [[nodiscard]] static std::size_t dense_bytes(std::size_t bytes, request const& what) noexcept {
-        if (what.bytes <= k_max_block_bytes) return bytes;
+    // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
+    // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used.
+    [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, request const& what) const noexcept {
+        if (what.bytes <= k_max_block_bytes) return m_upstream.used() < k_least_for_huge_pages ? 0 : bytes;
         if (what.bytes < k_huge_page_bytes) return 0;
+        if (bytes > what.granules * k_granule_bytes) return bytes;  // the rest serves other blocks
         std::size_t const touched = what.c == k_exact ? what.bytes : k_geometry[what.c - 1].block_bytes;
         return detail::smaller(bytes, touched + k_huge_page_bytes / 2);
     }

@@ -193,8 +193,6 @@ public:
     }
 
 private:
-    // A smaller pool has small pages: one huge page that is hardly used would be up to half of its memory.
-    static constexpr std::size_t k_least_for_huge_pages = 3 * k_huge_page_bytes;
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
     void discount(std::size_t bytes, call& under_way) noexcept {
@@ -222,8 +220,7 @@ private:
         void* const p = platform::map_pages(
             mapped(bytes), detail::larger(align, is_long ? k_huge_page_bytes : k_granule_bytes));
         if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
-        if (wants_huge_pages(dense) && used() >= k_least_for_huge_pages)
-            platform::take_huge_pages(p, round_down(dense, k_huge_page_bytes));
+        if (wants_huge_pages(dense)) platform::take_huge_pages(p, round_down(dense, k_huge_page_bytes));
         return p;
     }
 
