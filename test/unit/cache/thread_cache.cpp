@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -79,6 +80,20 @@ TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {
     state.forget(&caches[1]);
     EXPECT_EQ(state.find_recent(4), nullptr);
     EXPECT_EQ(state.find_recent(3), &caches[0]);
+}
+
+TEST(thread_cache, has_at_most_4_mib_of_all_classes_together_but_for_the_first_arrays) {
+    pooled::pool pool{{.huge_pages = false}};
+    std::vector<std::pair<void*, std::size_t>> blocks;
+    for (std::size_t bytes = 8192; bytes <= 32'768; bytes += 1024)
+        for (int i = 0; i < 64; ++i)
+            blocks.emplace_back(pool.allocate(bytes), bytes);
+    for (auto const& [p, bytes] : blocks)
+        pool.deallocate(p, bytes);
+    std::size_t cached = 0;
+    for (auto const& c : pool.stats().classes)
+        cached += c.cached * c.block_bytes;
+    EXPECT_LE(cached, std::size_t{6} << 20);
 }
 
 // One thread's free blocks of one size class: last in, first out, and nothing is lost when the array is full, missing or
