@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A frozen program: its memory, mappings and threads. The analysis sees nothing else. Three sources:
+//
+//   process       stopped by ptrace while its writable memory is copied; goes on before the analysis begins
+//   frozen child  a forked copy that waits; read where it lies, so nothing is copied
+//   core          an ELF core file, of the kernel or of gcore, with the files that it maps
+//
+// All functions are for one thread at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace poolheap {
+
+using address = std::uint64_t;
+
+struct mapping {
+    address begin = 0;
+    address end = 0;
+    bool readable = false;
+    bool writable = false;
+    bool executable = false;
+    std::string path;          // of the file, or "[stack]", "[heap]"; empty if anonymous
+    std::uint64_t offset = 0;  // of `begin` in the file
+};
+
+struct thread {
+    int id = 0;
+    std::string name;  // empty in a core file
+    std::vector<std::uint64_t>
+        registers;               // general ones first, then the words of vector registers that are not 0
+    address stack_pointer = 0;   // leaf functions use 128 bytes below it, too
+    address thread_pointer = 0;  // of thread-local storage; x86-64: fs_base
+};
+
+class image {
+public:
+    virtual ~image() = default;
+
+    [[nodiscard]] virtual std::span<mapping const> mappings() const = 0;  // ascending
+    [[nodiscard]] virtual std::span<thread const> threads() const = 0;
+    // Reads as much of `to` as there is: the number of bytes, which ends at the first hole. Prefers large reads.
+    [[nodiscard]] virtual std::size_t read(address from, std::span<std::byte> to) const = 0;
+    // The file behind a mapping's path, as this system names it: a process may have another root directory.
+    [[nodiscard]] virtual std::string file(std::string const& path) const { return path; }
+    // How long the program stood still for this image; 0 for a core file.
+    [[nodiscard]] virtual double stopped_seconds() const { return 0; }
+    // Sentences for the reader of a report: files that are missing or are not those that the program had mapped.
+    [[nodiscard]] virtual std::span<std::string const> remarks() const { return {}; }
+
+    template <class T>
+        requires std::is_trivially_copyable_v<T>
+    [[nodiscard]] std::optional<T> get(address from) const {
+        T value;
+        if (read(from, std::as_writable_bytes(std::span(&value, 1))) != sizeof(T)) return {};
+        return value;
+    }
+    // The text up to the first 0; at most `limit` bytes.
+    [[nodiscard]] std::string text(address from, std::size_t limit = 4096) const;
+    // The mapping that contains `at`, or null.
+    [[nodiscard]] mapping const* find_mapping(address at) const;
+};
+
+// A number is a process, anything else the path of a core file. Throws error.
+std::unique_ptr<image> open_image(std::string const& pid_or_core);
+
+// A process that stands still by itself until this object is gone: the forked child of a program. `threads` are those of its parent at
+// the fork, as far as they are known. Throws error.
+std::unique_ptr<image> open_frozen(int pid, std::vector<thread> threads = {});
+
+}  // namespace poolheap
