@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The programs and libraries of an image, and their symbols: of functions, of globals and of thread-local variables. They come from the
+// file's .symtab, else from a file of debug information (by build-id or .gnu_debuglink), else from .dynsym. Files of another build than
+// the image's are not used. Read when first asked for; O(log symbols).
+
+#include "image.hpp"
+
+#include <string_view>
+
+namespace poolheap {
+
+class elf_file;
+
+enum class symbol_kind : std::uint8_t { function, object, thread_local_object };
+
+struct symbol {
+    std::string name;  // demangled
+    symbol_kind kind = symbol_kind::function;
+    address begin = 0;  // of a thread-local object: the offset in its module's block
+    std::uint64_t bytes = 0;
+};
+
+struct module {
+    std::string path;  // as the image names it
+    address bias = 0;  // address in the image - address in the file
+    address begin = 0;
+    address end = 0;
+    std::string build_id;       // in hexadecimal; empty: has none
+    bool is_known_file = true;  // false: the file is missing or of another build
+    std::shared_ptr<elf_file const> file;
+    std::shared_ptr<elf_file const> debug_file;  // null: none, or not looked for yet
+
+    // Without directories.
+    [[nodiscard]] std::string name() const { return path.substr(path.rfind('/') + 1); }
+};
+
+[[nodiscard]] std::string demangle(std::string const& name);
+// "lib.so+0x1234" needs no more than the module; "0x1234" when there is none.
+class symbols {
+public:
+    explicit symbols(image const& from);
+    ~symbols();
+    symbols(symbols const&) = delete;
+    symbols& operator=(symbols const&) = delete;
+
+    [[nodiscard]] std::span<module const> modules() const;
+    [[nodiscard]] module const* module_of(address at) const;
+    // The function or object that contains the address.
+    [[nodiscard]] std::optional<symbol> find(address at) const;
+    // "name", "name+16", "lib.so+0x1234", or "0x1234".
+    [[nodiscard]] std::string describe(address at) const;
+    // The thread-local object at an address in a thread's static block, that of the program itself.
+    [[nodiscard]] std::optional<symbol> find_thread_local(thread const& of, address at) const;
+    // The object or function of this (demangled) name, in any module.
+    [[nodiscard]] std::optional<symbol> named(std::string_view name) const;
+    // Of a module, with its file of debug information; null: none. For readers of DWARF.
+    [[nodiscard]] elf_file const* debug_file(module const& of) const;
+
+private:
+    struct state;
+    std::unique_ptr<state> m_state;
+};
+
+}  // namespace poolheap

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What a block holds, by its first words:
+//
+//   vtable of a control block      shared       T of std::make_shared<T>, allocate_shared, or the counts of shared_ptr(new T)
+//   header of pooled's counts      rc, unique   as the library's table of types says
+//   a recycled object's slot       object       by its control block or header
+//   any other vtable               virtual      the most derived class
+//   resume and destroy functions   coroutine    the coroutine's name
+//   none of these                  buffer       named by who holds it: see members.hpp
+//
+// A vtable is named by its type information, which is there in stripped programs; without RTTI by its symbol. Both are looked up once for
+// each first word: O(1) a block.
+
+#include "heap.hpp"
+#include "symbols.hpp"
+
+#include <unordered_map>
+
+namespace poolheap {
+
+enum class kind : std::uint8_t { buffer, shared, rc, unique, object, virtual_object, coroutine };
+[[nodiscard]] std::string_view name_of(kind k);
+
+using type_id_t = std::uint32_t;
+inline constexpr type_id_t k_buffer = 0;  // the type of blocks that say nothing about themselves
+
+struct type {
+    std::string name;  // of the object, not of its control block
+    poolheap::kind kind = kind::buffer;
+    std::uint32_t object_offset = 0;  // of the object in the block
+    std::uint32_t element_bytes = 0;  // of an array's elements; 0: one object, or not known
+    std::int32_t layout = -1;         // known to members.hpp
+    address vtable = 0;
+};
+
+struct counts {
+    std::uint64_t owners = 0;  // use_count()
+    std::uint64_t weak = 0;    // weak pointers alone
+    // Where in the block they are: words that are no references.
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+};
+
+class type_namer {
+public:
+    // The words of a block that type_of and the others look at; fewer if the block is smaller.
+    static constexpr std::size_t k_words = 16;
+
+    type_namer(image const& from, symbols const& names, heap const& blocks);
+
+    [[nodiscard]] type_id_t type_of(block const& b, std::span<std::uint64_t const> words);
+    // Of a shared or rc object; others have none.
+    [[nodiscard]] std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const;
+    // A control block made by shared_ptr(new T): the object that it owns. Else 0.
+    [[nodiscard]] address owned_by(type_id_t id, std::span<std::uint64_t const> words) const;
+    // One pass over all blocks: a type for each. Blocks that shared_ptr(new T) owns get T.
+    [[nodiscard]] std::vector<type_id_t> name_all();
+
+    [[nodiscard]] type const& operator[](type_id_t id) const { return m_types[id]; }
+    [[nodiscard]] std::span<type const> types() const { return m_types; }
+    type_id_t add(type t);
+
+private:
+    struct rule;  // what a first word means
+    image const& m_image;
+    symbols const& m_symbols;
+    heap const& m_heap;
+    std::vector<type> m_types;
+};
+
+}  // namespace poolheap
