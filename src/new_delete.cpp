@@ -13,15 +13,15 @@
 //
 // Any thread may call, from the first constructor in the process to the last destructor. O(1).
 
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/default_pool.hpp"
-#include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/page_map.hpp"
-#include "pooled/detail/size_class.hpp"
-#include "pooled/impl/heap/slab.hpp"
-#include "pooled/impl/os/platform.hpp"
-#include "pooled/impl/plugins/foreign.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
 #include "pooled/options.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/foreign.hpp"
 #include "pooled/stats.hpp"
 
 #include <array>
@@ -82,8 +82,8 @@ constexpr auto k_offset_of = [] {
                 thread_cache::offset_of(class_for((i + 1) * k_new_align, k_new_align)));
     return table;
 }();
-static_assert(thread_cache::offset_of(k_inlined_classes) <= gate<>::k_limit && slab::k_nowhere >= gate<>::k_limit &&
-              k_max_block_bytes == gate<>::k_limit);
+static_assert(thread_cache::offset_of(k_inlined_classes) <= gate<>::k_limit &&
+              slab::k_nowhere >= gate<>::k_limit && k_max_block_bytes == gate<>::k_limit);
 [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t offset_of(std::size_t bytes) noexcept {
     return k_offset_of[(bytes - 1) / k_new_align];
 }
@@ -233,7 +233,8 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
     deallocate_past_cache(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
 }
 
-[[nodiscard, maybe_unused]] POOLED_COLD_PART void* allocate_at_floor(std::size_t bytes, thread_cache& cache, std::size_t at) {
+[[nodiscard, maybe_unused]] POOLED_COLD_PART void* allocate_at_floor(std::size_t bytes, thread_cache& cache,
+                                                                     std::size_t at) {
     void* const block = allocate_cold<sharing::shared>(cache, at);
     return block != nullptr ? block : allocate_slow_new(bytes, k_new_align);
 }
@@ -268,7 +269,8 @@ template <class FindOffset>
 
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
     if constexpr (k_has_hot_path)
-        if (address_of(p) >= g_lowest.address && is_put(p, bytes - 1, [&] { return offset_of(bytes); })) [[likely]]
+        if (address_of(p) >= g_lowest.address && is_put(p, bytes - 1, [&] { return offset_of(bytes); }))
+            [[likely]]
             return;
     deallocate_sized_slow(p, bytes, k_new_align);
 }

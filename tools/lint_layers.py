@@ -13,6 +13,7 @@ What is refused, each with file, line and what to do about it:
   opening     a header that does not begin with the licence line and `#pragma once`
   macro       a macro without the prefix POOLED_
   version     version.hpp, CMakeLists.txt and CHANGELOG.md name different versions
+  hidden      a class that ctags, and so an editor or a code search, does not find
   alone       a header that does not compile by itself (GCC, warnings are errors)
   libc++      headers that do not compile together with Clang and libc++ (warnings are errors)
 """
@@ -33,51 +34,46 @@ from single_header import version
 ROOT = Path(__file__).resolve().parent.parent
 
 
-# A header may include its own layer and those before it. Folder -> the headers (without .hpp) and folders in it.
+# A header may include its own layer and those before it. Layer -> its folders, and its headers outside of them (without .hpp).
 LAYERS = {
-    "config": {"": "fwd config version", "detail/": "macros"},
-    "base": {"": "error", "detail/": "algorithm atomics bits intrusive_list size_class"},
-    "os": {"impl/": "os", "impl/plugins/": "copies copies_elf", "impl/instrument/": "sanitizer"},
-    "heap": {"impl/": "heap", "detail/": "page_map", "impl/instrument/": "checked_memory free_mark"},
-    "cache": {"impl/": "cache", "detail/": "class_cache gate thread_cache"},
-    "pool": {"impl/": "pool plugins instrument", "": "options stats", "detail/": "core fast_path"},
-    "teardown": {"impl/": "teardown", "": "destroy_in_place reclaim_scope"},
-    "smart": {
-        "": "allocator default_pool local_pool pending pool make_shared rc_from_this rc_ptr tail to_shared unique_ptr",
-        "impl/instrument/": "drop",
-        "detail/": "control_block counted_object make standard_control_block tailed",
-    },
-    "object": {"impl/": "object", "": "lifecycle object_pool", "detail/": "slot"},
-    "compat": {"": "compat"},
-    "all": {"": "pooled"},
+    "config": "fwd config version base/macros",
+    "base": "base error",
+    "os": "os",
+    "plugins": "plugins",
+    "heap": "heap",
+    "cache": "cache",
+    "pool": "pool/ instrument options stats",
+    "teardown": "teardown destroy_in_place reclaim_scope",
+    "smart": "smart allocator default_pool local_pool pending pool make_shared rc_from_this rc_ptr tail to_shared unique_ptr",
+    "object": "object lifecycle object_pool",
+    "compat": "compat",
+    "all": "pooled",
 }
 NAMES = list(LAYERS)
-RANK = {
-    f"{folder}{name}": rank
-    for rank, parts in enumerate(LAYERS.values())
-    for folder, names in parts.items()
-    for name in names.split()
-}
+RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in names.split()}
 # How many lines the headers of a layer have at most.
 LINES = {
-    "base": 681,
-    "os": 1930,
-    "heap": 2153,
-    "cache": 1658,
-    "pool": 2898,
-    "teardown": 1270,
-    "smart": 2683,
-    "object": 2008,
-    "compat": 2009,
+    "base": 737,
+    "os": 1547,
+    "plugins": 363,
+    "heap": 2168,
+    "cache": 1670,
+    "pool": 2920,
+    "teardown": 1278,
+    "smart": 2693,
+    "object": 2014,
+    "compat": 2018,
 }
 # Compiled on their systems alone.
-OF_OTHER_SYSTEMS = {f"impl/{name}.hpp" for name in ("os/platform_apple", "os/platform_windows")}
+OF_OTHER_SYSTEMS = {"os/platform_apple.hpp", "os/platform_windows.hpp"}
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 GCC = "g++"
 CLANG = "clang++-19"
+CTAGS = "ctags"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+CLASS = re.compile(r"(?:class|struct)(?: POOLED_\w+| alignas\([^)]*\))* (\w+)(?: final)?(?: : .*)? {$")
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 
 
@@ -91,7 +87,7 @@ class Finding(NamedTuple):
 
 
 class Header(NamedTuple):
-    name: str  # relative to include/pooled, e.g. core/bits.hpp
+    name: str  # relative to include/pooled, e.g. base/bits.hpp
     lines: list[str]
     includes: dict[str, int]  # name of a header of the library -> line
 
@@ -103,7 +99,8 @@ class Header(NamedTuple):
 def layer_of(name: str) -> int | None:
     """Of a header, or of the folder that it is in."""
     path = PurePosixPath(name).with_suffix("")
-    return next((RANK[part] for part in map(str, (path, *path.parents)) if part in RANK), None)
+    parts = [str(path), *(f"{parent}/" for parent in path.parents), *map(str, path.parents)]
+    return next((RANK[part] for part in parts if part in RANK), None)
 
 
 def library_name(quote: str, target: str, includer: str) -> str | None:
@@ -203,6 +200,20 @@ def check_version(include: Path) -> list[Finding]:
     return findings
 
 
+def check_tags(include: Path, headers: dict[str, Header]) -> list[Finding]:
+    """Each class and structure that begins a line must be found by ctags."""
+    if shutil.which(CTAGS) is None:
+        return [Finding("tools/lint_layers.py", 0, f"{CTAGS} is not installed; `tools/setup lint` installs it")]
+    command = [CTAGS, "--languages=C++", "--c++-kinds=cs", "-x", "--_xformat=%N %F", "-R", "."]
+    found = set(result_of(command, cwd=include / "pooled")[1].split("\n"))
+    return [
+        Finding(header.shown, number, f"ctags does not find {match[1]}: open namespaces by POOLED_BEGIN_NAMESPACE")
+        for header in headers.values()
+        for number, line in enumerate(header.lines, 1)
+        if (match := CLASS.match(line)) and f"{match[1]} {header.name}" not in found
+    ]
+
+
 def compile_text(command: list[str], text: str) -> str:
     """Compiles the text; returns the first error, or nothing."""
     status, output = result_of([*command, "-x", "c++", "-"], input=text)
@@ -257,6 +268,7 @@ def main(argv: list[str] | None = None) -> int:
     for header in headers.values():
         findings += check_opening(header) + check_macros(header)
     if not options.no_compile:
+        findings += check_tags(options.include, headers)
         findings += check_compilers() or (
             check_alone(options.include, headers) + check_libcxx(options.include, headers)
         )

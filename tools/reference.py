@@ -42,7 +42,8 @@ def marked(text: str) -> str:
     """A header whose comments on declarations are Doxygen's. The story at its top stays a plain comment."""
     start = re.match(r".*?#pragma once\n\s*(//[^\n]*\n)*", text, re.DOTALL).end()
     # Without specialisations in std.
-    end = text.rindex("\n}  // namespace pooled") + 2 if "namespace pooled" in text else len(text)
+    last = text.rfind("\nPOOLED_END_NAMESPACE\n")
+    end = len(text) if last < 0 else text.index("\n", last + 1)
     lines = text[start:end].splitlines()
     for i, line in enumerate(lines):
         line = re.sub(r"\s*// NOLINT.*", "", line)
@@ -53,8 +54,7 @@ def marked(text: str) -> str:
         elif behind := re.match(r"(\s.*[;,{]|\S.*;)\s+// (.*)", line):
             line = f"{behind[1]} ///< {escape(behind[2])}"
         lines[i] = line
-    marked_text = text[:start] + "\n".join(lines) + "\n"
-    return re.sub(r"pooled::inline POOLED_ABI_\w+", "pooled", marked_text)
+    return text[:start] + "\n".join(lines) + "\n"
 
 
 @dataclass

@@ -9,19 +9,19 @@
 // Whoever uses an allocator destroys the objects, so none is ever deferred: a list of std::allocate_shared nodes that own one another
 // overflows the stack when it is dropped, if it is long. One of pooled::make_shared does not.
 
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/bits.hpp"
-#include "pooled/detail/core.hpp"
-#include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
 
 #include <cstddef>
 #include <new>
 #include <type_traits>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -123,4 +123,4 @@ private:
     detail::pool_core* m_core;
 };
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -33,7 +33,7 @@
 
 #include "pooled/version.hpp"
 
-// An unsupported system gets a message before anything else can fail. impl/os/platform.hpp says what a port consists of.
+// An unsupported system gets a message before anything else can fail. os/platform.hpp says what a port consists of.
 #if defined(_MSC_VER)
 #error \
     "pooled does not support MSVC or its standard library: use MinGW-w64, or GCC 12, Clang 15 or later in WSL"
@@ -181,9 +181,10 @@
 #endif
 #endif
 
-#include "pooled/detail/macros.hpp"
+#include "pooled/base/macros.hpp"
 
-namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+POOLED_BEGIN_NAMESPACE
+namespace detail {
 
 [[noreturn]] POOLED_NOINLINE inline void fail(char const* message) noexcept {
     std::fputs(message, stderr);
@@ -191,4 +192,5 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
     std::abort();
 }
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
+}  // namespace detail
+POOLED_END_NAMESPACE

@@ -4,19 +4,19 @@
 // The process-wide pool. Created at its first use, or before that by configure_default_pool(), and never destroyed, so it works
 // before main, in static and thread-local destructors, and in atexit handlers.
 
+#include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/atomics.hpp"
-#include "pooled/impl/os/metadata.hpp"
-#include "pooled/impl/os/mutex.hpp"
-#include "pooled/impl/pool/registry.hpp"
 #include "pooled/options.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
 #include "pooled/pool.hpp"
+#include "pooled/pool/registry.hpp"
 
 #include <atomic>
 #include <new>
 #include <stdexcept>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -71,4 +71,4 @@ POOLED_CODE bool default_pool_access::configure(pool_options const& options) {
     return detail::default_pool_access::configure(options);
 }
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -14,7 +14,7 @@
 
 #include <type_traits>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 template <class T>
 inline constexpr bool destroy_in_place = false;
@@ -28,4 +28,4 @@ inline constexpr bool k_is_deferrable_type =
 
 }  // namespace detail
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <new>
 
-namespace pooled::inline POOLED_ABI_BUILD {
+POOLED_BEGIN_BUILD_NAMESPACE
 
 // A bounded pool has reached `max_bytes` (or an object_pool `max_objects`), and no free block was found in any thread's
 // cache. The message states the request, the pool, and what to do.
@@ -38,9 +38,10 @@ private:
     char m_message[320]{};
 };
 
-}  // namespace pooled::inline POOLED_ABI_BUILD
+POOLED_END_NAMESPACE
 
-namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+POOLED_BEGIN_NAMESPACE
+namespace detail {
 
 // A reservation that exceeds the machine's memory.
 class not_enough_memory : public std::bad_alloc {
@@ -58,4 +59,5 @@ private:
     char m_message[192]{};
 };
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
+}  // namespace detail
+POOLED_END_NAMESPACE

@@ -8,11 +8,11 @@
 #include <memory>
 #include <type_traits>
 
-namespace pooled::inline POOLED_ABI_BUILD {
+POOLED_BEGIN_BUILD_NAMESPACE
 class exhausted;
-}
+POOLED_END_NAMESPACE
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 struct pool_options;
 struct pool_stats;
@@ -70,4 +70,4 @@ class POOLED_ABI_TAG object_pool;
 template <class T, class Lifecycle = default_lifecycle<T>>
 class POOLED_ABI_TAG local_object_pool;
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

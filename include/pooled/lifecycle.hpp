@@ -25,7 +25,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -195,4 +195,4 @@ void create_with(Create&& make, void* where) {
 
 }  // namespace detail
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -11,17 +11,17 @@
 // Thread-safe.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/make.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/smart/make.hpp"
 #include "pooled/tail.hpp"
 
 #include <cstddef>
 #include <memory>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 // A new object, or array: `args` are its constructor's; a T[] takes its length, a T[N] nothing. Throws std::bad_alloc, what the constructor
 // throws, std::bad_array_new_length for a length beyond the address space, and, unless it makes a std::shared_ptr, std::length_error when
@@ -179,4 +179,4 @@ template <class T, detail::pool_type Pool, class... Count>
                                               detail::for_overwrite());
 }
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

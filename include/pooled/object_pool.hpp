@@ -22,27 +22,27 @@
 // or on_acquire got is idle again. If `create` throws in place of an invalid object, that object is gone. An object whose
 // on_release throws is destroyed and no longer counts under the bound; the exception is discarded.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/algorithm.hpp"
-#include "pooled/detail/core.hpp"
-#include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/make.hpp"
-#include "pooled/detail/slot.hpp"
-#include "pooled/detail/standard_control_block.hpp"
 #include "pooled/error.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/instrument/checked_memory.hpp"
-#include "pooled/impl/instrument/tracked.hpp"
-#include "pooled/impl/object/recycle_list.hpp"
-#include "pooled/impl/object/wait_queue.hpp"
-#include "pooled/impl/teardown/block_type.hpp"
+#include "pooled/heap/checked_memory.hpp"
+#include "pooled/instrument/tracked.hpp"
 #include "pooled/lifecycle.hpp"
+#include "pooled/object/recycle_list.hpp"
+#include "pooled/object/slot.hpp"
+#include "pooled/object/wait_queue.hpp"
 #include "pooled/options.hpp"
 #include "pooled/pool.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
 #include "pooled/rc_from_this.hpp"
 #include "pooled/rc_ptr.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/make.hpp"
+#include "pooled/smart/standard_control_block.hpp"
 #include "pooled/stats.hpp"
+#include "pooled/teardown/block_type.hpp"
 #include "pooled/unique_ptr.hpp"
 
 #include <atomic>
@@ -62,7 +62,7 @@
 #include <stop_token>
 #endif
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -721,4 +721,4 @@ public:
     using detail::basic_object_pool<T, Lifecycle, detail::sharing::local>::basic_object_pool;
 };
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

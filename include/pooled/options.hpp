@@ -10,7 +10,7 @@
 #include <shared_mutex>  // includes std::chrono's durations and clocks, but not its calendar: 5,000 lines less than <chrono>, 27,000 with libc++
 #include <string_view>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 // When objects that lost their last owner are destroyed, if their destructor is not trivial: docs/teardown.md.
 enum class teardown : unsigned char {
@@ -98,4 +98,4 @@ struct object_pool_options {
     std::pmr::memory_resource* upstream = nullptr;
 };
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

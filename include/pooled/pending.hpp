@@ -10,13 +10,13 @@
 // Moved, not copied. One thread at a time. Destroys what is left when it is itself destroyed; may outlive the pool.
 
 #include "pooled/config.hpp"
-#include "pooled/impl/teardown/incremental.hpp"
 #include "pooled/pool.hpp"
+#include "pooled/teardown/incremental.hpp"
 
 #include <cstddef>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 class [[nodiscard]] pending {
 public:
@@ -61,4 +61,4 @@ pending basic_pool<Sharing>::take_pending() noexcept {
 
 }  // namespace detail
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

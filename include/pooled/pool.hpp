@@ -10,20 +10,20 @@
 // A pool may be destroyed while blocks are in use, including those that only weak pointers keep: its memory lives until the last
 // block is returned. Only allocating from it afterwards is undefined.
 
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/algorithm.hpp"
-#include "pooled/detail/core.hpp"
-#include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/make.hpp"
-#include "pooled/detail/size_class.hpp"
-#include "pooled/detail/standard_control_block.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/instrument/tracked.hpp"
-#include "pooled/impl/pool/concrete_core.hpp"
-#include "pooled/impl/pool/registry.hpp"
-#include "pooled/impl/pool/slow_path.hpp"
+#include "pooled/instrument/tracked.hpp"
 #include "pooled/options.hpp"
+#include "pooled/pool/concrete_core.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/registry.hpp"
+#include "pooled/pool/slow_path.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/make.hpp"
+#include "pooled/smart/standard_control_block.hpp"
 #include "pooled/stats.hpp"
 
 #include <cstddef>
@@ -34,7 +34,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -400,4 +400,4 @@ public:
     void adopt() const { detail::adopt(detail::pool_access::core(*this)); }
 };
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

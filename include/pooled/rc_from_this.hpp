@@ -5,13 +5,13 @@
 // std::enable_shared_from_this is for std::shared_ptr. It takes 8 bytes, and is not copied with the object.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/counted_object.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/rc_ptr.hpp"
+#include "pooled/smart/counted_object.hpp"
 
 #include <memory>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 template <class T>
 class enable_rc_from_this : public detail::rc_from_this_tag {
@@ -76,4 +76,4 @@ POOLED_ALWAYS_INLINE void introduce(T* object) noexcept {
 
 }  // namespace detail
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -13,11 +13,11 @@
 //
 // One pointer is for one thread at a time; different pointers to one object are for any thread. O(1).
 
+#include "pooled/base/sanitizer.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/counted_object.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/instrument/drop.hpp"
-#include "pooled/impl/instrument/sanitizer.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/drop.hpp"
 #include "pooled/unique_ptr.hpp"
 
 #include <atomic>
@@ -30,7 +30,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -450,7 +450,7 @@ dynamic_pointer_cast(detail::counted_ptr<Other, Counting>&& p) noexcept {
 
 static_assert(sizeof(rc_ptr<int>) == 8 && sizeof(weak_rc_ptr<int>) == 8 && sizeof(local_rc_ptr<int>) == 8);
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE
 
 template <class T>
 struct std::hash<pooled::rc_ptr<T>> {

@@ -15,11 +15,11 @@
 // incremental pool, which that pool keeps. O(1) besides the destruction itself.
 
 #include "pooled/fwd.hpp"
-#include "pooled/impl/teardown/teardown.hpp"
+#include "pooled/teardown/teardown.hpp"
 
 #include <cstddef>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 class [[nodiscard]] reclaim_scope {
 public:
@@ -40,4 +40,4 @@ private:
     bool m_is_outermost;
 };
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -4,9 +4,9 @@
 // The statistics of a pool and of an object_pool. Plain structs; exact while no other thread uses the pool, otherwise a snapshot in which each thread's
 // share may lag by its concurrent operations. Taking it costs other threads nothing.
 
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/algorithm.hpp"
-#include "pooled/detail/size_class.hpp"
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 // Counts of one size class, in blocks unless noted.
 struct size_class_stats {
@@ -222,4 +222,4 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
                << " bytes from upstream in " << s.upstream_calls << " calls";
 }
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

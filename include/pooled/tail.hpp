@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// tail(): the array that follows an object of make_shared_with_tail and its like. The objects are in detail/tailed.hpp: <span> is 17,000
+// tail(): the array that follows an object of make_shared_with_tail and its like. The objects are in smart/tailed.hpp: <span> is 17,000
 // lines with libc++, which <pooled/pool.hpp> does not need.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/tailed.hpp"
+#include "pooled/smart/tailed.hpp"
 
 #include <span>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 // The elements that follow an object of make_shared_with_tail and its like. O(1).
 template <class T, class Element>
@@ -30,4 +30,4 @@ template <class Pointer>
     return tail(*p);
 }
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -16,7 +16,7 @@
 #include <memory>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -41,4 +41,4 @@ template <class T>
     return detail::share<T>(std::move(owner));
 }
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -8,10 +8,10 @@
 // are refused at compile time, since the object could not be destroyed through them.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/fast_path.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/instrument/drop.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/drop.hpp"
 
 #include <atomic>
 #include <concepts>
@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -93,4 +93,4 @@ struct deleter<T[]> {
     }
 };
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The gate of forks (impl/os/fork_gate.hpp) and the lock (impl/os/raw_mutex.hpp), production code, under Relacy's scheduler and memory
+// The gate of forks (os/fork_gate.hpp) and the lock (os/raw_mutex.hpp), production code, under Relacy's scheduler and memory
 // model. What critical sections touch is an rl::var, on which Relacy reports every unordered pair of accesses; the thread
 // that forks touches it without the lock.
 //
@@ -12,7 +12,7 @@
 //
 // Mutants of the production code, one at a time, and what they end in: docs/mechanisms.md.
 
-#include "pooled/impl/os/fork_gate.hpp"
+#include "pooled/os/fork_gate.hpp"
 
 #include "model/relacy_atomics.hpp"
 

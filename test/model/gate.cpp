@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The gate between a thread's cache and a stealing thread (detail/gate.hpp), production code, under Relacy's scheduler and
+// The gate between a thread's cache and a stealing thread (cache/gate.hpp), production code, under Relacy's scheduler and
 // memory model. What the gate guards is an rl::var, on which Relacy reports every unordered pair of accesses.
 //
 //   steal           one owner, a thread that steals twice
@@ -8,7 +8,7 @@
 //   slow path       two owners with a central free list, a stealing thread that must find every free block
 //   controls        the same with one part of the protocol left out: Relacy must find the race, or it sees nothing at all
 
-#include "pooled/detail/gate.hpp"
+#include "pooled/cache/gate.hpp"
 
 #include "model/relacy_atomics.hpp"
 

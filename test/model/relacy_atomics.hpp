@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The atomics policy (pooled/detail/atomics.hpp) that lets Relacy run the production code: every load, store and fence is
+// The atomics policy (pooled/base/atomics.hpp) that lets Relacy run the production code: every load, store and fence is
 // a point where its scheduler may switch threads and where a load may return any value that C++ allows.
 //
 // Include it after all of the library and the standard library: Relacy redefines `new`, `delete`, `free`, `assert` and

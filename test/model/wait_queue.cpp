@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The threads that wait for an object (impl/object/wait_queue.hpp), production code, under Relacy's scheduler and memory model. The
+// The threads that wait for an object (object/wait_queue.hpp), production code, under Relacy's scheduler and memory model. The
 // lock, and what to do under it, are those of recycle_list: take(), put() and the end of a section. Objects are numbers: addresses that are not read.
 //
 //   offering    two waiters, one of whose waits may end by itself, and which releases what it got; a thread that releases an object
@@ -11,7 +11,7 @@
 //
 // Mutants of the production code, one at a time, and what they end in: docs/mechanisms.md.
 
-#include "pooled/impl/object/wait_queue.hpp"
+#include "pooled/object/wait_queue.hpp"
 
 #include "model/relacy_atomics.hpp"
 

@@ -4,7 +4,7 @@
 // Makes allocations of the library's own structures fail, for what must work without. This cannot be undone, and malloc may
 // fail from then on: use it only in a death test's child. A sanitizer needs memory of its own: skip the test then.
 
-#include "pooled/impl/os/metadata.hpp"
+#include "pooled/os/metadata.hpp"
 
 #include <cstddef>
 #include <cstdlib>

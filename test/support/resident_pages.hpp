@@ -4,7 +4,7 @@
 // How many pages of 4 KiB, or bytes of the process, are in memory, as the system says. qemu's user mode reports success for any madvise(), and
 // counts the pages of the machine that it runs on.
 
-#include "pooled/impl/os/platform.hpp"
+#include "pooled/os/platform.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -13,7 +13,7 @@ import gdb
 import gdb.printing
 import gdb.xmethod
 
-# The layouts of rc_ptr.hpp and detail/counted_object.hpp.
+# The layouts of rc_ptr.hpp and smart/counted_object.hpp.
 ADDRESS_BITS = 48
 STRONG_BITS = 26
 WEAK_BITS = 24

@@ -35,30 +35,30 @@ def test_includes_downward_and_within_a_layer_are_accepted(found):
         found(
             "--no-compile",
             config="",
-            detail__bits='#include "pooled/config.hpp"\n',
-            impl__os__platform="#include <pooled/detail/bits.hpp>\n#define POOLED_GOOD 1\n",
-            impl__heap__chunk='#include "pooled/impl/os/platform.hpp"\n#include <vector>\n',
+            base__bits='#include "pooled/config.hpp"\n',
+            os__platform="#include <pooled/base/bits.hpp>\n#define POOLED_GOOD 1\n",
+            heap__chunk='#include "pooled/os/platform.hpp"\n#include <vector>\n',
             compat__a="#define BOOST_LIKE 1\n",
-            pooled='#include "pooled/impl/heap/chunk.hpp"\n',
+            pooled='#include "pooled/heap/chunk.hpp"\n',
         )
         == []
     )
 
 
 CIRCLE = {
-    "impl__os__a": '#include "pooled/impl/os/b.hpp"\n',
-    "impl__os__b": '#include "pooled/impl/os/c.hpp"\n',
-    "impl__os__c": '\n#include "pooled/impl/os/a.hpp"\n',
+    "os__a": '#include "pooled/os/b.hpp"\n',
+    "os__b": '#include "pooled/os/c.hpp"\n',
+    "os__c": '\n#include "pooled/os/a.hpp"\n',
 }
 
 
 @pytest.mark.parametrize(
     ("bodies", "place", "words"),
     [
-        ({"options": "", "detail__bits": '#include "pooled/options.hpp"\n'}, "detail/bits.hpp:3", "base is below pool"),
-        (CIRCLE, "impl/os/c.hpp:4", "impl/os/a.hpp -> impl/os/b.hpp -> impl/os/c.hpp -> impl/os/a.hpp"),
-        ({"impl__os__a": "", "opening": "#pragma once\n"}, "impl/os/a.hpp:1", "SPDX"),
-        ({"impl__os__a": "#define bad 1\n"}, "impl/os/a.hpp:3", "POOLED_BAD"),
+        ({"options": "", "base__bits": '#include "pooled/options.hpp"\n'}, "base/bits.hpp:3", "base is below pool"),
+        (CIRCLE, "os/c.hpp:4", "os/a.hpp -> os/b.hpp -> os/c.hpp -> os/a.hpp"),
+        ({"os__a": "", "opening": "#pragma once\n"}, "os/a.hpp:1", "SPDX"),
+        ({"os__a": "#define bad 1\n"}, "os/a.hpp:3", "POOLED_BAD"),
         ({"version": VERSIONS}, "version.hpp:1", "says 2.2.2, CMakeLists.txt says 2.2.1"),
     ],
 )
@@ -68,8 +68,8 @@ def test_a_mistake_is_told_with_its_place(found, bodies, place, words):
 
 
 def test_a_layer_keeps_to_its_lines(found):
-    assert found("--no-compile", impl__os__a=TWELVE_LINES, impl__os__b=TWELVE_LINES) == []
-    (finding,) = found("--no-compile", impl__os__b=TWELVE_LINES + "\n")
+    assert found("--no-compile", os__a=TWELVE_LINES, os__b=TWELVE_LINES) == []
+    (finding,) = found("--no-compile", os__b=TWELVE_LINES + "\n")
     assert finding.startswith("layer os:0: 25 lines, 24 are allowed")
 
 
@@ -77,15 +77,15 @@ def test_a_layer_keeps_to_its_lines(found):
 def test_a_header_that_needs_another_before_it_is_refused(found):
     bad = "inline std::size_t one() { return 1; }\n"
     finding, *error = found(
-        impl__os__good="inline int one() { return 1; }\n",
-        impl__os__bad=f"#ifndef __clang__\n{bad}#endif\n",
-        impl__pool__user='#include "pooled/impl/os/bad.hpp"\n',
+        os__good="inline int one() { return 1; }\n",
+        os__bad=f"#ifndef __clang__\n{bad}#endif\n",
+        pool__user='#include "pooled/os/bad.hpp"\n',
     )
-    assert finding.startswith("include/pooled/impl/os/bad.hpp:1: does not compile alone with g++")
+    assert finding.startswith("include/pooled/os/bad.hpp:1: does not compile alone with g++")
     assert len(error) == 1
 
 
 @needs_compilers
 def test_headers_that_libcxx_refuses_are_told_with_the_first_error(found):
-    (finding,) = found(impl__os__a="#include <version>\n#ifdef _LIBCPP_VERSION\n#error not here\n#endif\n")
+    (finding,) = found(os__a="#include <version>\n#ifdef _LIBCPP_VERSION\n#error not here\n#endif\n")
     assert finding.startswith("include/pooled:0: ") and "not here" in finding

@@ -18,9 +18,9 @@
 // locked instruction. docs/migration.md lists the differences.
 
 #include "pooled/allocator.hpp"
+#include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/atomics.hpp"
-#include "pooled/impl/object/recycle_list.hpp"
+#include "pooled/object/recycle_list.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
@@ -62,7 +62,8 @@
 #define BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT 1000000
 #endif
 
-namespace memorypool::inline POOLED_ABI_NAMESPACE {
+namespace memorypool {
+inline namespace POOLED_ABI_NAMESPACE {
 
 // The function to call on an item whose last handle is gone, before it is free again.
 enum recycle_method_e {
@@ -530,4 +531,5 @@ private:
     stock* m_stock = nullptr;
 };
 
-}  // namespace memorypool::inline POOLED_ABI_NAMESPACE
+}  // namespace POOLED_ABI_NAMESPACE
+}  // namespace memorypool

@@ -22,9 +22,9 @@
 // one word must find the object's start. Any thread may copy and drop. O(1), no allocation.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/counted_object.hpp"
 #include "pooled/make_shared.hpp"
 #include "pooled/rc_ptr.hpp"
+#include "pooled/smart/counted_object.hpp"
 #include "pooled/unique_ptr.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
@@ -34,7 +34,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+POOLED_BEGIN_NAMESPACE
 
 // Associates this namespace with derived classes, for argument-dependent lookup.
 struct enable_intrusive_ptr {};
@@ -111,4 +111,4 @@ template <class T, class... Args>
     return pooled::to_intrusive(pooled::make_rc<T>(std::forward<Args>(args)...));
 }
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+POOLED_END_NAMESPACE

@@ -16,11 +16,11 @@
 // `malloc` and `free` stand in parentheses where they are declared and called: a program may define macros of these names.
 // The interface is that of Boost.Pool, by Stephen Cleary and its later maintainers.
 
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/bits.hpp"
-#include "pooled/detail/size_class.hpp"
-#include "pooled/impl/os/platform.hpp"
-#include "pooled/impl/os/raw_mutex.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/os/raw_mutex.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -34,7 +34,8 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
+POOLED_BEGIN_NAMESPACE
+namespace compat {
 
 struct default_user_allocator_new_delete {
     using size_type = std::size_t;
@@ -747,4 +748,5 @@ private:
     }
 };
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat
+}  // namespace compat
+POOLED_END_NAMESPACE

@@ -26,15 +26,15 @@
 
 #include "pooled/config.hpp"
 #if POOLED_HAS_CODE
-#include "pooled/detail/algorithm.hpp"
-#include "pooled/detail/bits.hpp"
-#include "pooled/detail/core.hpp"
-#include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/intrusive_list.hpp"
-#include "pooled/detail/size_class.hpp"
-#include "pooled/impl/os/mutex.hpp"
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/options.hpp"
+#include "pooled/os/mutex.hpp"
 #include "pooled/pool.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
 
 #include <array>
 #include <atomic>
@@ -46,11 +46,12 @@
 #include <cstddef>
 #include <memory_resource>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+POOLED_BEGIN_NAMESPACE
+namespace detail {
 enum class sharing : bool;
 }
 
-namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
+namespace compat {
 
 namespace details {
 
@@ -95,13 +96,13 @@ private:
 }  // namespace details
 
 // Any thread may call.
-class synchronized_pool_resource : public details::pool_resource<detail::sharing{true}> {
+class synchronized_pool_resource : public details::pool_resource<static_cast<detail::sharing>(true)> {
 public:
     using pool_resource::pool_resource;
 };
 
 // For one thread at a time.
-class unsynchronized_pool_resource : public details::pool_resource<detail::sharing{false}> {
+class unsynchronized_pool_resource : public details::pool_resource<static_cast<detail::sharing>(false)> {
 public:
     using pool_resource::pool_resource;
 };
@@ -353,4 +354,5 @@ template class pool_resource<detail::sharing::local>;
 }  // namespace details
 #endif
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat
+}  // namespace compat
+POOLED_END_NAMESPACE

@@ -22,8 +22,8 @@
 
 #include "pooled/allocator.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/slot.hpp"
-#include "pooled/impl/os/mutex.hpp"
+#include "pooled/object/slot.hpp"
+#include "pooled/os/mutex.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -33,7 +33,8 @@
 #include <utility>
 #include <vector>
 
-namespace recycle::inline POOLED_ABI_NAMESPACE {
+namespace recycle {
+inline namespace POOLED_ABI_NAMESPACE {
 
 // The default: the pool uses a mutex of its own, four bytes and two locked instructions.
 struct no_locking_policy {
@@ -253,4 +254,5 @@ public:
     pool_ptr allocate() { return pool_ptr(this->take().release(), deleter{this->observe()}); }
 };
 
-}  // namespace recycle::inline POOLED_ABI_NAMESPACE
+}  // namespace POOLED_ABI_NAMESPACE
+}  // namespace recycle

@@ -2,9 +2,9 @@
 // Small helpers. Rounding and arithmetic at the edges of std::size_t; algorithms; callables; lists; the message of
 // `exhausted`; the version.
 
-#include "pooled/detail/algorithm.hpp"
-#include "pooled/detail/bits.hpp"
-#include "pooled/detail/intrusive_list.hpp"
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/intrusive_list.hpp"
 #include "pooled/error.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/version.hpp"

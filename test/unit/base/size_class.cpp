@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Which class serves a request, for every size there is and every alignment; and the geometry of each class.
 
-#include "pooled/detail/size_class.hpp"
+#include "pooled/base/size_class.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // All caches of one pool: what a thread's slow path does to its cache, and what happens to all caches at once.
 
-#include "pooled/impl/cache/cache_set.hpp"
+#include "pooled/cache/cache_set.hpp"
 
 #include "support/counting_upstream.hpp"
 

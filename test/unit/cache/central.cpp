@@ -2,7 +2,7 @@
 // The central free list of one class: refills with what was flushed last and then with ascending addresses, and slabs that come from the
 // heap and go back to it at once when they are empty.
 
-#include "pooled/impl/cache/central.hpp"
+#include "pooled/cache/central.hpp"
 
 #include "support/counting_upstream.hpp"
 

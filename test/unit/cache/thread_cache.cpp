@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 // How a thread finds its cache of a pool, and what that has of each size class.
 
-#include "pooled/detail/thread_cache.hpp"
+#include "pooled/cache/thread_cache.hpp"
 
+#include "pooled/cache/class_cache.hpp"
 #include "pooled/default_pool.hpp"
-#include "pooled/detail/class_cache.hpp"
 
 #include <gtest/gtest.h>
 

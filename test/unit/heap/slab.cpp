@@ -3,9 +3,9 @@
 // slab describes is never read or written, so the addresses here are made up. And the map
 // from an address to its slab.
 
-#include "pooled/impl/heap/slab.hpp"
+#include "pooled/heap/slab.hpp"
 
-#include "pooled/detail/page_map.hpp"
+#include "pooled/heap/page_map.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 // attempts to reserve, and that an upstream that fails changes nothing. Reservations as users see them: pool/memory.cpp.
 // And the heap's upstream: how it stays within its bound.
 
-#include "pooled/impl/heap/slab_heap.hpp"
+#include "pooled/heap/slab_heap.hpp"
 
-#include "pooled/impl/heap/upstream.hpp"
+#include "pooled/heap/upstream.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"

@@ -8,7 +8,7 @@
 //   TYPED_TEST_SUITE(recycled, test::object_pool_kinds, test::object_pool_kind_names);
 //   TYPED_TEST(recycled, object_does_what_it_says) { typename TypeParam::template pool<int> pool; ... }
 
-#include "pooled/impl/pool/registry.hpp"
+#include "pooled/pool/registry.hpp"
 #include "pooled/pooled.hpp"
 
 #include "support/lives.hpp"

@@ -69,7 +69,7 @@ std::function<void(void*)> make_factory(Factory&&) {
     return {};
 }
 
-// detail/slot.hpp
+// object/slot.hpp
 template <class X>
 std::weak_ptr<X>& owner_in(std::enable_shared_from_this<X> const&) {
     ++g_hijacked;

@@ -2,7 +2,7 @@
 // Waiters get objects in the order of their arrival; a waiter that times out or is stopped gets an empty pointer, and no
 // object is lost.
 
-#include "pooled/impl/object/wait_queue.hpp"
+#include "pooled/object/wait_queue.hpp"
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"

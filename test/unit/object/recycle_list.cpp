@@ -2,7 +2,7 @@
 // recycle_list: what a pool's interface does not show of its steps, or shows by chance. The rest: object_pool*.cpp and
 // compat/boost_intrusive_pool*.cpp.
 
-#include "pooled/impl/object/recycle_list.hpp"
+#include "pooled/object/recycle_list.hpp"
 
 #include "pooled/pool.hpp"
 

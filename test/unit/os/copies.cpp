@@ -3,9 +3,9 @@
 // What the copies of the library's state in one process have in common: the directory, and how a file finds it. The whole,
 // with several copies: test/plugins.
 
-#include "pooled/impl/plugins/copies.hpp"
+#include "pooled/plugins/copies.hpp"
 
-#include "pooled/impl/os/platform.hpp"
+#include "pooled/os/platform.hpp"
 
 #include <gtest/gtest.h>
 #include <link.h>

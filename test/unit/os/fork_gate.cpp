@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // A thread that forks is alone: no other thread is then between enter() and leave(), whether it has its own flag or counts.
 
-#include "pooled/impl/os/fork_gate.hpp"
+#include "pooled/os/fork_gate.hpp"
 
-#include "pooled/impl/os/platform.hpp"
+#include "pooled/os/platform.hpp"
 
 #include "support/sanitizer.hpp"
 

@@ -2,10 +2,10 @@
 
 // The contract with the operating system: pages at any alignment, and a hook at the end of a thread.
 
-#include "pooled/impl/os/platform.hpp"
+#include "pooled/os/platform.hpp"
 
-#include "pooled/impl/os/metadata.hpp"
-#include "pooled/impl/os/mutex.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
 
 #include "support/blocks.hpp"
 #include "support/resident_pages.hpp"

@@ -2,8 +2,8 @@
 
 // What Linux alone has of the contract with the operating system, and what the library declares of the kernel's interface.
 
-#include "pooled/impl/os/metadata.hpp"
-#include "pooled/impl/os/platform.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/platform.hpp"
 
 #include "support/resident_pages.hpp"
 

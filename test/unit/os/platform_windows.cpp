@@ -4,7 +4,7 @@
 // headers, disturb neither. What GCC's emulated thread_local would break: thread ends.
 
 #define WIN32_LEAN_AND_MEAN
-#include "pooled/impl/os/platform.hpp"
+#include "pooled/os/platform.hpp"
 #include "pooled/pooled.hpp"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 // could not serve, and that nothing free is overlooked before upstream is asked for more or "exhausted" is reported. Then large
 // blocks, reserve(), and when pages are given back.
 
-#include "pooled/impl/pool/memory.hpp"
+#include "pooled/pool/memory.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The statistics of a pool: exact while no other thread uses it.
 
-#include "pooled/impl/instrument/tracked.hpp"
+#include "pooled/instrument/tracked.hpp"
 #include "pooled/pooled.hpp"
 
 #include "support/blocks.hpp"

@@ -4,8 +4,8 @@
 
 #include "pooled/rc_ptr.hpp"
 
-#include "pooled/detail/counted_object.hpp"
 #include "pooled/pooled.hpp"
+#include "pooled/smart/counted_object.hpp"
 
 #include "support/death_tests.hpp"
 #include "support/handle_kinds.hpp"

@@ -8,8 +8,8 @@
 //   - order: an object goes after those that owned it; what is in containers is not deferred
 //   - objects of all shapes: the block is found from the object and back
 
-#include "pooled/detail/control_block.hpp"
 #include "pooled/pooled.hpp"
+#include "pooled/smart/control_block.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"

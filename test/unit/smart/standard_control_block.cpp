@@ -7,7 +7,7 @@
 //   - add_weak(), release_weak(): the block stays, and goes once
 //   - destruction and deallocation come through the allocator, the one right after the other when nobody observes
 
-#include "pooled/detail/standard_control_block.hpp"
+#include "pooled/smart/standard_control_block.hpp"
 
 #include "support/sleeper.hpp"
 

@@ -2,8 +2,8 @@
 // The deferred objects of a pool: each thread has its own, any thread finds all of them, what an allocation from an exhausted pool waits
 // for, and none is lost when a thread ends or the pool is closed. And the queue that they are in.
 
-#include "pooled/impl/teardown/deferred_queue.hpp"
 #include "pooled/pooled.hpp"
+#include "pooled/teardown/deferred_queue.hpp"
 
 #include "support/death_tests.hpp"
 #include "support/internals.hpp"

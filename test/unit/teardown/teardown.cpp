@@ -3,10 +3,10 @@
 // the first drop is an outermost drop, and its depth decides. And what that rests on: the records of outermost drops, the table of block
 // types, and destroy_in_place<T>.
 
-#include "pooled/impl/teardown/teardown.hpp"
+#include "pooled/teardown/teardown.hpp"
 
-#include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/pooled.hpp"
+#include "pooled/teardown/block_type.hpp"
 
 #include "support/starting_line.hpp"
 

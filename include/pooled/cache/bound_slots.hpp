@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Where threads exchange blocks while a pool is at its bound and no thread may keep any: one block for each processor. Without it, every
+// request and every return would take the lock of its class, for which the processors contend.
+//
+//   word:  | address / 8 (45 bits) | size class (8 bits) | how many blocks were put there, modulo 2^11 |     the last part alone: empty
+//
+// A request that finds no block compares the words with those that it saw before it looked elsewhere: if they were empty and none has
+// changed, and no block was on its way from a slot to its slab, there was no block at one moment. (A word that changed 2,048 times
+// meanwhile would look unchanged.)
+//
+// Any thread may call. O(1).
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/fork_gate.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+class bound_slots {
+public:
+    static constexpr std::size_t k_count = 16;
+    struct view {
+        std::array<std::uint64_t, k_count> words;
+        bool is_draining;
+    };
+
+    // A block of class `c`, from the slot of the calling thread's processor if possible. Null: none, and `seen` is what there was.
+    [[nodiscard]] void* take(class_index c, view& seen) noexcept {
+        std::size_t const mine = platform::processor();
+        for (std::size_t i = 0; i < k_count; ++i) {
+            std::size_t const at = (mine + i) % k_count;
+            std::uint64_t const word = m_slots[at].word.load(std::memory_order_acquire);
+            seen.words[at] = word;
+            if (!is_empty(word) && class_of(word) == c)
+                if (void* const block = empty(at, word)) return block;
+        }
+        // acquire: pairs with the release in drain(); what it did to the lists and the heap is seen.
+        seen.is_draining = m_draining.load(std::memory_order_acquire) != 0;
+        return nullptr;
+    }
+    // Whether all were empty when take() saw them, and at every moment since.
+    [[nodiscard]] bool were_empty(view const& seen) const noexcept {
+        std::atomic_thread_fence(std::memory_order_acquire);  // the caller has looked elsewhere before
+        for (std::size_t at = 0; at < k_count; ++at)
+            if (!is_empty(seen.words[at]) ||
+                m_slots[at].word.load(std::memory_order_relaxed) != seen.words[at])
+                return false;
+        return !seen.is_draining;
+    }
+
+    // 0: the slot of the calling thread's processor has a block. Otherwise how many blocks were put there, this one included.
+    [[nodiscard]] std::uint64_t put(class_index c, void* block) noexcept {
+        auto& mine = m_slots[platform::processor() % k_count].word;
+        std::uint64_t word = mine.load(std::memory_order_relaxed);
+        if (!is_empty(word)) return 0;
+        std::uint64_t const puts = word % k_puts + 1;
+        std::uint64_t const full = std::uint64_t{address_of(block) / k_unit} << k_address_shift |
+                                   std::uint64_t{c} << k_class_shift | puts % k_puts;
+        // release: pairs with the acquires above and in empty(); what this owner did to the block is seen.
+        return mine.compare_exchange_strong(word, full, std::memory_order_release) ? puts : 0;
+    }
+
+    // Empties the slots: visit(c, block) for each block. No fork happens meanwhile, in which the child would lose a block.
+    template <class Visit>
+    void drain(Visit&& visit) noexcept {
+        g_fork_gate.enter();
+        m_draining.fetch_add(1, std::memory_order_relaxed);  // before the release in empty()
+        for (std::size_t at = 0; at < k_count; ++at) {
+            std::uint64_t const word = m_slots[at].word.load(std::memory_order_relaxed);
+            if (is_empty(word)) continue;
+            if (void* const block = empty(at, word)) visit(class_of(word), block);
+        }
+        m_draining.fetch_sub(1, std::memory_order_release);  // pairs with the acquire in take()
+        g_fork_gate.leave();
+    }
+
+private:
+    static constexpr std::size_t k_unit = 8;  // of the addresses of blocks
+    static constexpr unsigned k_class_shift = 11;
+    static constexpr std::uint64_t k_puts = std::uint64_t{1} << k_class_shift;
+    static constexpr unsigned k_address_shift = k_class_shift + 8;
+
+    [[nodiscard]] static bool is_empty(std::uint64_t word) noexcept { return word < k_puts; }
+    [[nodiscard]] static class_index class_of(std::uint64_t word) noexcept {
+        return static_cast<class_index>(word >> k_class_shift & 0xff);
+    }
+    // Null when another thread was faster. acq_rel: pairs with the release in put(), and with the acquire in take(): whoever sees the
+    // slot empty sees what this thread did before.
+    [[nodiscard]] void* empty(std::size_t at, std::uint64_t word) noexcept {
+        if (!m_slots[at].word.compare_exchange_strong(word, word % k_puts, std::memory_order_acq_rel))
+            return nullptr;
+        return reinterpret_cast<void*>(static_cast<std::uintptr_t>(word >> k_address_shift) * k_unit);
+    }
+
+    struct alignas(k_cache_line) slot {
+        std_atomics::atomic<std::uint64_t> word{0};
+    };
+    std::array<slot, k_count> m_slots{};
+    std_atomics::atomic<std::uint32_t> m_draining{0};  // threads
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE

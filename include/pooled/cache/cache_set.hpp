@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// All caches of one pool, and the central free lists that they use: which threads have a cache, and the operations on all of them.
+//
+//   thread_cache ─┐
+//   thread_cache ─┼─ class c ─▶ central c ─▶ slab_heap
+//   thread_cache ─┘
+//
+// Locks, in the order in which they may be taken: that of the set, those of the central free lists in ascending order, those
+// below. Functions require that of the set unless noted.
+// Invariant: what all caches hold of class c <= outside of central c.
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/bound_slots.hpp"
+#include "pooled/cache/central.hpp"
+#include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/gate.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// Waits until the owner has left the gate. Inside, the owner waits for no lock that the caller or a fork keeps from it, so this takes
+// a few instructions, or its next time slice.
+inline void wait_until_idle(gate<> const& one) noexcept {
+    for (unsigned attempt = 0; !one.is_idle(); ++attempt)
+        platform::pause(attempt);
+}
+
+// A forked child has only one of its parent's threads. The caches of the others are retired when a thread next uses the list of
+// a pool's caches. Written only in the child, before any other thread runs there.
+POOLED_STATE(atomic<thread_state const*>, g_fork_survivor, {nullptr});
+POOLED_STATE(observed<std::uint32_t>, g_forks_survived, {});
+POOLED_STATE(atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
+
+class cache_set {
+public:
+    // A thread that rarely uses a class has a small array for it: 16 addresses or an eighth of the class's maximum, then four times as
+    // many, and so on, as far as thread_cache::k_most_bytes goes. An array whose blocks were not needed is freed.
+    static constexpr std::uint32_t k_first_capacity = 16;
+    static constexpr std::uint32_t k_growth = 4;
+    // The last one is that of k_exact, of which no thread caches a block.
+    static constexpr class_index k_lists = k_class_count + 1;
+
+    explicit cache_set(central::context const& pool) noexcept
+        : m_mutex(!pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
+        for (class_index c = 0; c < k_lists; ++c)
+            std::construct_at(&(*this)[c], m_pool, c);
+    }
+    ~cache_set() {
+        for (class_index c = 0; c < k_lists; ++c)
+            std::destroy_at(&(*this)[c]);
+        for (class_index c = 0; c < k_class_count; ++c)
+            if (m_has_arrays[c])
+                for_each_array(c, [](std::size_t bytes, std::size_t count) {
+                    g_metadata.cancel_reservation(bytes, count);
+                });
+    }
+
+    // Locked, it has only those caches whose owners exist.
+    void lock() noexcept {
+        m_mutex.lock();
+        forget_dead();
+    }
+    void unlock() noexcept { m_mutex.unlock(); }
+
+    // Retires the caches of threads that do not exist in this forked child.
+    void forget_dead() noexcept {
+        if (m_forks_survived == g_forks_survived) [[likely]]
+            return;
+        m_forks_survived = g_forks_survived;
+        thread_state const* const survivor = g_fork_survivor.load(std::memory_order_relaxed);
+        for (thread_cache& cache : m_all)
+            if (cache.owner != nullptr && cache.owner != survivor)
+                g_retire_dead.load(std::memory_order_relaxed)(cache);
+    }
+
+    // Without a lock.
+    [[nodiscard]] central& operator[](class_index c) noexcept {
+        return *std::launder(reinterpret_cast<central*>(m_central.data() + c * sizeof(central)));
+    }
+
+    // A block for the owner of `cache`, or for a thread without one (null), from its cache or the central free list. Null
+    // when there is none, and the heap has no free slab. `exact`: with k_exact, which goes with no cache. Without a lock; O(blocks moved).
+    [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape exact = {}) noexcept {
+        central& list = (*this)[c];
+        if (is_at_bound()) {
+            void* const block = search_slots(c, exact);
+            if (block == nullptr)
+                list.end_served();
+            else if (cache != nullptr)
+                cache->classes[c].add_net_taken(1);
+            return block;
+        }
+        scoped_lock const lock(list);
+        if (cache == nullptr || c >= k_inlined_classes || is_at_bound()) {
+            void* const block = list.take_one(exact);
+            if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
+            return block;
+        }
+        class_cache& mine = cache->classes[c];
+        if (void* const block = mine.pop()) return block;  // the owner was stopped
+        grow(*cache, c);
+        return list.refill(mine);
+    }
+
+    // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
+    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+        if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
+        central& list = (*this)[c];
+        scoped_lock const lock(list);
+        bool const is_closed = list.is_closed();
+        class_cache* const mine = cache != nullptr && !is_closed ? &cache->classes[c] : nullptr;
+        if (mine != nullptr && c < k_inlined_classes && !is_at_bound()) {
+            // operator new and delete use the array alone: without one, each delete would come here.
+            if (mine->capacity() == 0 && mine->held() == 0) grow(*cache, c);
+            if (mine->push(block)) return true;  // or the owner was stopped
+            if (list.is_drained()) {
+                list.collect(*mine);
+                free_array(*cache, c);
+            } else if (!grow(*cache, c)) {
+                list.flush_half(*mine);
+            }
+            if (mine->push(block)) return true;
+        }
+        list.flush({&block, 1});
+        if (mine != nullptr) mine->add_net_taken(-1);
+        return !is_closed;
+    }
+
+    // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
+    // classes; and the large blocks, one of which is a slab. Without a lock; O(classes + blocks moved).
+    void flush_unused(thread_cache& cache) noexcept {
+        for (class_index c = 0; c < k_inlined_classes; ++c) {
+            if (cache.classes[c].least_held() == 0) continue;
+            scoped_lock const lock((*this)[c]);
+            if ((*this)[c].is_closed()) continue;
+            (*this)[c].flush_unused(cache.classes[c]);
+            if (cache.classes[c].size() == 0) free_array(cache, c);
+        }
+        if (cache.large_bytes == 0) return;
+        scoped_lock const lock(*this);  // of those who steal: they count large_bytes, too
+        for (class_index c = k_inlined_classes; c < k_class_count; ++c)
+            collect_held(cache, c);
+    }
+
+    void link(thread_cache& cache) noexcept {
+        if (m_is_held) cache.gate.stop();
+        m_all.push_front(cache);
+        m_count.add(1);
+    }
+    void unlink(thread_cache& cache) noexcept {
+        m_all.remove(cache);
+        m_count.subtract(1);
+    }
+    [[nodiscard]] thread_cache* first() const noexcept { return m_all.first(); }
+
+    template <class Visit>
+    void for_each(Visit&& visit) noexcept {
+        for (thread_cache& cache : m_all)
+            visit(cache);
+    }
+    // The gates of all owners except the caller; a local pool's owner is the caller.
+    template <class Visit>
+    void for_each_other_gate(Visit&& visit) noexcept {
+        for_each([&](thread_cache& cache) {
+            if (is_others(cache)) visit(cache.gate);
+        });
+    }
+
+    // From stop() to resume(), only the caller uses its cache. O(threads).
+    void stop() noexcept {
+        stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
+                 wait_until_idle);
+    }
+    void resume() noexcept {
+        if (m_is_held || platform::is_barrier_refused()) return;
+        bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
+        for_each([is_fork](thread_cache& cache) {
+            if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
+        });
+    }
+    // For the owner of a cache that a fork has stopped. Takes the lock.
+    void resume_after_fork(thread_cache& cache) noexcept {
+        scoped_lock const lock(*this);
+        if (!m_is_held && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
+            cache.gate.is_stopped_for_fork())
+            cache.gate.resume();
+    }
+
+    // Makes memory for the structures of the class in the caches of eight threads, so that they make no system call. Throws
+    // std::bad_alloc.
+    void reserve_arrays(class_index c) {
+        scoped_lock const lock(*this);
+        for (class_index const one : {k_first_large, c})  // the first stands for the caches themselves
+            if (one < k_class_count && !m_has_arrays[one]) {
+                for_each_array(
+                    one, [](std::size_t bytes, std::size_t count) { g_metadata.reserve(bytes, count); });
+                m_has_arrays[one] = true;
+            }
+    }
+
+    [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
+
+    // Moves all cached blocks of a class to its central free list. False when the caches of other threads held none.
+    // O(threads + blocks moved).
+    bool steal(class_index c) noexcept {
+        auto const has_block = [c](thread_cache const& one) {
+            return is_others(one) && one.classes[c].held() != 0;
+        };
+        if (!detail::any_of(m_all, has_block)) return false;
+        stop();
+        {
+            scoped_lock const lock((*this)[c]);
+            collect(c);
+        }
+        resume();
+        return true;
+    }
+
+    // As steal(), for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
+    // block can move.
+    template <class Then>
+    auto steal_all(Then&& then) noexcept {
+        stop();
+        lock_classes();
+        for (class_index c = 0; c < k_class_count; ++c) {
+            collect(c);
+            (*this)[c].drain_recent();
+        }
+        m_slots.drain([this](class_index c, void* block) { (*this)[c].flush({&block, 1}); });
+        auto const result = then();
+        unlock_classes();
+        resume();
+        return result;
+    }
+
+    // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache.
+    void enter_bound() noexcept {
+        if (is_at_bound()) return;
+        if (m_pool.is_shared) {
+            // No thread uses its cache any more without the lock, including new ones and the caller.
+            stop();
+            m_is_held = true;
+            for_each([](thread_cache& cache) { cache.gate.stop(); });
+        }
+        steal_all([&] {
+            if (m_pool.is_shared) m_pool.bound_epoch.add(1);
+            for (class_index c = 0; c < k_lists; ++c)
+                (*this)[c].end_served();
+            return true;
+        });
+    }
+    void leave_bound() noexcept {
+        if (!is_at_bound()) return;
+        lock_classes();
+        m_pool.bound_epoch.add(1);
+        unlock_classes();
+        wait_for_puts();
+        drain_slots();
+        m_is_held = false;
+        resume();
+    }
+    // The blocks in the slots go to their slabs, which may become free. Without a lock.
+    void drain_slots() noexcept {
+        m_slots.drain([this](class_index c, void* block) {
+            scoped_lock const lock((*this)[c]);
+            (*this)[c].flush({&block, 1});
+        });
+    }
+    // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
+    // bound only while a thread looks for memory.
+    void add_recycled() noexcept { m_has_recycled = true; }
+    [[nodiscard]] bool has_recycled() const noexcept { return m_has_recycled; }
+    [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
+    [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
+
+    // Empties the caches whose owners took no slow path since the last call: they are idle, or need only what they hold.
+    void steal_from_idle() noexcept {
+        auto const is_idle = [](thread_cache const& cache) {
+            return is_others(cache) && cache.slow_calls_seen == cache.slow_calls &&
+                   detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
+        };
+        bool const is_any = detail::any_of(m_all, is_idle);
+        if (is_any) stop();
+        for_each([&](thread_cache& cache) {
+            bool const is_emptied = is_any && is_idle(cache);
+            for (class_index c = 0; is_emptied && c < k_class_count; ++c)
+                collect_held(cache, c);
+            cache.slow_calls_seen = cache.slow_calls;
+        });
+        if (is_any) resume();
+    }
+
+    // The cache's owner has ended, or is the caller, which is about to end.
+    void retire(thread_cache& cache) noexcept {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            class_cache& one = cache.classes[c];
+            if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
+            scoped_lock const lock((*this)[c]);
+            (*this)[c].retire(one);
+        }
+        unlink(cache);
+    }
+
+    // Afterwards, no owner enters its cache again, and each will free it. Requires stopped caches, and the registry's lock.
+    void abandon_all() noexcept {
+        for (thread_cache& cache : m_all) {
+            unlink(cache);
+            cache.core = nullptr;
+            if (cache.owner != nullptr) cache.owner->closed.fetch_add(1, std::memory_order_relaxed);
+            cache.gate.close();
+        }
+    }
+
+    // Require stopped caches and the lock of the class.
+    void collect(class_index c) noexcept {
+        for_each([&](thread_cache& cache) {
+            if (cache.classes[c].held() != 0) collect(cache, c);
+        });
+    }
+    void collect(thread_cache& cache, class_index c) noexcept {
+        if (c >= k_inlined_classes) cache.large_bytes.subtract(k_geometry[c].block_bytes);
+        (*this)[c].collect(cache.classes[c]);
+    }
+
+    // The recent addresses of all classes go to their slabs, which can keep them from other classes. Without a lock;
+    // O(classes + addresses).
+    void drain_recent() noexcept {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            if (!(*this)[c].has_recent()) continue;
+            scoped_lock const lock((*this)[c]);
+            (*this)[c].drain_recent();
+        }
+    }
+
+    // Of large blocks whose addresses are recent. Without a lock; O(classes).
+    [[nodiscard]] std::size_t recent_bytes() noexcept {
+        std::size_t bytes = 0;
+        for (class_index c = k_first_large; c < k_class_count; ++c)
+            bytes += (*this)[c].recent_bytes();
+        return bytes;
+    }
+
+    void lock_classes() noexcept {
+        for (class_index c = 0; c < k_lists; ++c)
+            (*this)[c].lock();
+    }
+    void unlock_classes() noexcept {
+        for (class_index c = k_lists; c-- != 0;)
+            (*this)[c].unlock();
+    }
+
+private:
+    [[nodiscard]] static bool is_others(thread_cache const& cache) noexcept {
+        return cache.owner != nullptr && cache.owner != &t_state();
+    }
+
+    // Requires a stopped cache, or the caller's.
+    void collect_held(thread_cache& cache, class_index c) noexcept {
+        if (cache.classes[c].held() == 0) return;
+        scoped_lock const lock((*this)[c]);
+        collect(cache, c);
+    }
+
+    static constexpr std::size_t k_reserved_threads = 8;
+    static constexpr std::uint32_t k_counted = 64;
+    static constexpr unsigned k_searches = 8;
+
+    template <class Visit>
+    static void for_each_array(class_index c, Visit&& visit) {
+        if (c == k_first_large) visit(sizeof(thread_cache), k_reserved_threads);
+        if (c >= k_first_large) visit(recent_blocks::k_least * sizeof(void*), 1);
+        if (c >= k_inlined_classes) return;
+        for (std::uint32_t n = 0; n != k_geometry[c].cache_blocks;)
+            visit((n = next_capacity(n, c)) * sizeof(void*), k_reserved_threads);
+        for (std::size_t n = recent_blocks::k_least; c < k_first_large && n <= recent_blocks::k_most; n *= 2)
+            visit(n * sizeof(void*), 1);
+    }
+
+    // A block from a slot, else of the central list. Null: at one moment that had none, nor the heap, and the slots were empty. Blocks
+    // of other classes in the slots, whose slabs it might use, go to these slabs.
+    [[nodiscard]] void* search_slots(class_index c, large_shape exact) noexcept {
+        central& list = (*this)[c];
+        auto const find = [&]() -> void* {
+            if (list.has_nothing()) return nullptr;
+            scoped_lock const lock(list);
+            return list.take_one(exact);
+        };
+        bound_slots::view seen;
+        for (unsigned attempt = 0; attempt < k_searches; ++attempt, drain_slots()) {
+            if (void* const block = m_slots.take(c, seen)) return block;
+            if (void* const block = find()) return block;
+            if (m_slots.were_empty(seen)) return nullptr;
+            if (seen.is_draining) platform::pause(attempt);
+        }
+        // Other threads exchange blocks all the time: not any more.
+        scoped_lock const lock(*this);
+        m_are_slots_barred.store(true, std::memory_order_relaxed);
+        wait_for_puts();
+        do {
+            drain_slots();
+            static_cast<void>(m_slots.take(k_no_class, seen));
+        } while (!m_slots.were_empty(seen));
+        void* const block = find();
+        m_are_slots_barred.store(false, std::memory_order_relaxed);
+        return block;
+    }
+    // Until no thread that may have begun before is in put_at_bound().
+    void wait_for_puts() noexcept {
+        std_atomics::full_barrier();  // pairs with that in announce()
+        for_each([](thread_cache& cache) { wait_until_idle(cache.gate); });
+    }
+    // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
+    [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept {
+        if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
+            return false;  // reported under the lock
+        cache.gate.announce();
+        bool const may_put = is_at_bound() && !m_are_slots_barred.load(std::memory_order_relaxed);
+        std::uint64_t const puts = may_put ? m_slots.put(c, block) : 0;
+        if (puts != 0) cache.classes[c].add_net_taken(-1);
+        if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
+        cache.gate.leave();
+        return puts != 0;
+    }
+
+    [[nodiscard]] static constexpr std::uint32_t next_capacity(std::uint32_t capacity,
+                                                               class_index c) noexcept {
+        std::uint32_t const most = k_geometry[c].cache_blocks;
+        std::uint32_t const first = detail::clamp<std::uint32_t>(most / 8, 2, k_first_capacity);
+        return capacity == 0 ? first : detail::smaller(most, k_growth * capacity);
+    }
+    // For the owner. False when the array, or all of them, have their full size, or when there is no memory for a larger one.
+    static bool grow(thread_cache& cache, class_index c) noexcept {
+        class_cache& one = cache.classes[c];
+        std::uint32_t const capacity = one.capacity();
+        std::uint32_t const next = next_capacity(capacity, c);
+        std::size_t const added = std::size_t{next - capacity} * k_geometry[c].block_bytes;
+        bool const is_small = capacity == 0 && c < k_first_large;
+        if (added == 0 || (!is_small && cache.array_bytes + added > thread_cache::k_most_bytes)) return false;
+        if (!one.reserve(next)) return false;
+        cache.array_bytes += added;
+        return true;
+    }
+    // For the owner. Requires an empty array.
+    static void free_array(thread_cache& cache, class_index c) noexcept {
+        cache.array_bytes -= std::size_t{cache.classes[c].capacity()} * k_geometry[c].block_bytes;
+        cache.classes[c].release();
+    }
+
+    mutex m_mutex;
+    central::context m_pool;
+    std::uint32_t m_forks_survived;
+    bool m_is_held = false;
+    bool m_has_recycled = false;
+    std::array<bool, k_class_count> m_has_arrays{};
+    bound_slots m_slots;  // empty unless at the bound
+    std_atomics::atomic<bool> m_are_slots_barred{false};
+    observed<std::uint32_t> m_count;  // of caches
+    intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
+    // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
+    // -fsanitize=address,undefined.
+    alignas(central) std::array<std::byte, k_lists * sizeof(central)> m_central;
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE

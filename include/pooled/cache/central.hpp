@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The central free list of one size class: the blocks that were freed last, and the slabs of the class that have a free block.
+// Threads refill their caches from it and flush them to it, half a cache at a time.
+//
+//   class_cache ─ flush ─▶ recent: the addresses flushed last ─ the oldest ─▶ slabs: their bits are set
+//               ◀─ refill: the newest of recent, else the lowest free blocks of a slab ──┘
+//                                                               │ ▲
+//                            no block in use: returned at once  ▼ │  no free block: an empty slab
+//                                                            slab_heap
+//
+// What was freed last is likely to be in the processor's caches. After it, the slab that last received a block is used first, and slabs
+// that receive none become empty. Once it has no free block, the slab after it in memory is used if that has one, as each jump to
+// another place is slow (heap/free_spans.hpp).
+//
+// Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
+//             and none with free == total
+//             outside = capacity - free - recent: blocks in threads' caches or in use
+//             recent <= a sixteenth of outside, or half a cache if other threads are likely to take it, so few slabs are in use for its
+//             sake, and none when no block is
+// Everything except the counters requires the lock. Refill and flush: O(blocks moved + slabs touched).
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/class_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/misuse.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/heap/slab_heap.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// The addresses of the blocks of a size class that threads flushed last. A refill takes the newest, which are most likely still in
+// the processor's caches; the oldest go to the bitmaps of their slabs.
+//
+//   | … oldest | … | newest | … |      a ring, which begins at m_begin
+//
+// Without it, the next list of a thousand nodes comes from elsewhere, a slab a node (measured: docs/mechanisms.md, E1).
+//
+// Invariant: count <= capacity, a power of two or 0.
+// Guarded by the lock of the class; the count may be read at any time. O(addresses moved).
+class recent_blocks {
+public:
+    static constexpr std::size_t k_least = 128;
+    static constexpr std::size_t k_most = 2048;
+
+    recent_blocks() = default;
+    recent_blocks(recent_blocks const&) = delete;
+    recent_blocks& operator=(recent_blocks const&) = delete;
+    ~recent_blocks() {
+        if (m_ring != nullptr) g_metadata.deallocate(m_ring, m_capacity * sizeof(void*));
+    }
+
+    [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return m_capacity; }
+
+    // Room for `count` addresses, at most k_most. Without memory for that, nothing changes.
+    void reserve(std::size_t count) noexcept {
+        std::size_t const capacity = std::bit_ceil(detail::clamp(count, k_least, k_most));
+        if (capacity <= m_capacity) return;
+        auto** const ring = static_cast<void**>(g_metadata.try_allocate(capacity * sizeof(void*)));
+        if (ring == nullptr) return;
+        std::uint32_t const kept = m_count;
+        for (std::uint32_t i = 0; i < kept; ++i)
+            ring[i] = m_ring[at(i)];
+        if (m_ring != nullptr) g_metadata.deallocate(m_ring, m_capacity * sizeof(void*));
+        m_ring = ring;
+        m_capacity = static_cast<std::uint32_t>(capacity);
+        m_begin = 0;
+    }
+
+    // Requires room for them. The last one is the newest.
+    void push(span<void* const> blocks) noexcept {
+        std::uint32_t next = m_count;
+        for (void* const block : blocks)
+            m_ring[at(next++)] = block;
+        m_count = next;
+    }
+
+    // Moves up to `most` of the newest to `to`, the newest last. Returns how many.
+    std::uint32_t pop(void** to, std::uint32_t most) noexcept {
+        std::uint32_t const popped = detail::smaller<std::uint32_t>(m_count, most);
+        std::uint32_t const left = m_count - popped;
+        for (std::uint32_t i = 0; i < popped; ++i)
+            to[i] = m_ring[at(left + i)];
+        m_count = left;
+        return popped;
+    }
+
+    // Passes the oldest on until at most `kept` are left: put(span) with some of them, in order, once or more.
+    template <class Put>
+    void drain(std::size_t kept, Put&& put) noexcept {
+        while (m_count > kept) {
+            std::uint32_t const first = at(0);
+            auto const run =
+                static_cast<std::uint32_t>(detail::smaller<std::size_t>(m_count - kept, m_capacity - first));
+            span<void* const> const oldest(m_ring + first, run);
+            m_count = m_count - run;
+            m_begin = at(run);
+            put(oldest);
+        }
+    }
+
+    [[nodiscard]] bool contains(void const* block) const noexcept {
+        for (std::uint32_t i = 0; i < m_count; ++i)
+            if (m_ring[at(i)] == block) return true;
+        return false;
+    }
+
+    // Forgets all addresses.
+    void clear() noexcept { m_count = 0; }
+
+private:
+    [[nodiscard]] std::uint32_t at(std::uint32_t i) const noexcept {
+        return (m_begin + i) & (m_capacity - 1);
+    }
+
+    void** m_ring = nullptr;
+    std::uint32_t m_capacity = 0;
+    std::uint32_t m_begin = 0;
+    observed<std::uint32_t> m_count;
+};
+
+class alignas(k_cache_line) central {
+public:
+    // The shared state of all size classes of a pool.
+    struct context {
+        slab_heap& heap;
+        std::uint32_t pool_id;
+        bool is_shared;
+        observed<std::uint32_t> bound_epoch{};  // odd: at the bound. Changed under the locks of all classes
+
+        [[nodiscard]] bool is_at_bound() const noexcept { return bound_epoch % 2 != 0; }
+    };
+
+    central(context const& pool, class_index c) noexcept
+        : m_mutex(!pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
+
+    void lock() noexcept { m_mutex.lock(); }
+    void unlock() noexcept { m_mutex.unlock(); }
+
+    // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
+    // has no free block and the heap no free slab.
+    [[nodiscard]] void* refill(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        if (is_drained()) m_largest = 0;  // it is being used again
+        if (free() == 0 && !add_slab({})) return nullptr;
+        m_refills.add(1);
+        auto const wanted =
+            static_cast<std::uint32_t>(detail::smaller<std::uint64_t>(free(), cache.capacity() / 2));
+        if (wanted == 0) {
+            cache.add_net_taken(1);
+            cache.begin_interval();
+            return take_any();
+        }
+        void** const array = cache.fill(wanted);
+        std::uint32_t const recent = m_recent.pop(array, wanted);
+        if (recent < wanted) {
+            void** top = array + (wanted - recent);
+            if (recent != 0) detail::copy_n(array, recent, top);
+            take(wanted - recent, top);
+            if constexpr (k_hardened) free_mark::shuffle({array, wanted - recent});
+            // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
+            if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
+        }
+        cache.prefetch();
+        cache.add_net_taken(wanted);
+        cache.begin_interval();
+        return cache.pop_array();
+    }
+
+    // One block, for callers without a cache; `exact`: that block, if the class is k_exact. Null as above.
+    [[nodiscard]] void* take_one(large_shape exact = {}) noexcept {
+        if (free() == 0 && !add_slab(exact)) return end_served(), nullptr;
+        m_served.add(1);
+        void* const one = take_any();
+        note_high_water(0);
+        return one;
+    }
+    // How many requests take_one() has served since it last found none, and others. Without the lock; a hint.
+    [[nodiscard]] std::uint32_t served() const noexcept { return m_served; }
+    void add_served(std::uint32_t count) noexcept { m_served.add(count); }
+    void end_served() noexcept {
+        if (m_served != 0) m_served = std::uint32_t{0};
+    }
+    // Whether the last request found no block, and neither this list nor the heap received one since. Without the lock.
+    [[nodiscard]] bool has_nothing() const noexcept { return m_failed_at == m_pool.heap.gains(); }
+
+    // Requires blocks of the class that are no longer in use. `is_for_another`: another thread is likely to take them. Then the addresses
+    // of blocks that fill more than a slab stay here, as both threads write to the bitmaps otherwise (1500 bytes handed over: 12.6 ns
+    // in place of 16; 48 bytes, whose bitmaps are four words: 11.3 in place of 10.2; Zen 4).
+    void flush(span<void* const> blocks, bool is_for_another = false) noexcept {
+        if (blocks.empty()) return;
+        is_for_another = is_for_another && blocks.size() * k_geometry[m_class].block_bytes > k_slab_bytes;
+        bool const dense = m_class < k_first_large && !is_for_another && are_dense(blocks);
+        if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
+        if (m_class >= k_first_large)
+            for (void* const block : blocks) {
+                char const* const error =
+                    m_recent.contains(block) ? slab::k_already_free : find_slab(block).error_of(block);
+                if (error != nullptr) [[unlikely]]
+                    fail(block, error);
+            }
+        std::size_t const limit = recent_limit(blocks.size(), is_for_another);
+        if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
+        std::size_t const kept = detail::smaller(limit, m_recent.capacity());
+        if (dense || blocks.size() > kept) {
+            drain_recent(dense ? kept : 0);
+            return put(blocks);
+        }
+        drain_recent(kept - blocks.size());
+        std::uintptr_t granule = 0;
+        for (void* const block : blocks) {
+            if (granule == address_of(block) / k_granule_bytes) continue;
+            granule = address_of(block) / k_granule_bytes;
+            if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
+                static_cast<void>(find_slab(block));  // reports it
+        }
+        m_failed_at = std::uint32_t{0};
+        m_recent.push(blocks);
+    }
+    // How many addresses are kept in place of setting their bits. Of large blocks some: otherwise each one that is handed to another
+    // thread passes through the heap (1 MiB: 575 ns in place of 300, 64 KiB 434 in place of 205; Zen 4).
+    [[nodiscard]] std::size_t recent_limit(std::size_t flushed, bool is_for_another) const noexcept {
+        constexpr std::size_t k_large_bytes = std::size_t{2} << 20;
+        if (m_class >= k_first_large)
+            return detail::smaller<std::size_t>(k_large_bytes / k_geometry[m_class].block_bytes, 32);
+        std::uint64_t const in_use = outside() - detail::smaller<std::uint64_t>(outside(), flushed);
+        std::uint64_t const least = is_for_another ? detail::smaller<std::uint64_t>(in_use, flushed) : 0;
+        return static_cast<std::size_t>(
+            detail::clamp<std::uint64_t>(in_use / 16, least, recent_blocks::k_most));
+    }
+    // Sets the bits of the blocks that were freed last, except `kept` of them.
+    void drain_recent(std::size_t kept = 0) noexcept {
+        m_recent.drain(kept, [this](span<void* const> oldest) { put(oldest); });
+    }
+
+    // How often the class had no free block. Without the lock; a hint.
+    [[nodiscard]] std::uint32_t count_miss() noexcept {
+        m_misses.add(1);
+        return m_misses;
+    }
+    [[nodiscard]] bool has_recent() const noexcept { return m_recent.count() != 0; }
+    [[nodiscard]] std::size_t recent_bytes() const noexcept {
+        return std::size_t{m_recent.count()} * k_geometry[m_class].block_bytes;
+    }
+
+    // The older half of a full cache.
+    void flush_half(class_cache& cache) noexcept {
+        flush_oldest(cache, cache.capacity() / 2);
+        m_flushes.add(1);
+    }
+
+    // Takes the blocks that the cache's owner did not need since the last exchange: the oldest ones.
+    void flush_unused(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        flush_oldest(cache, cache.least_held());
+    }
+
+    // Takes everything out of a cache whose owner has ended or is stopped.
+    void collect(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        flush_oldest(cache, k_max_cached_blocks);
+        void* const hot = cache.pop_hot();
+        if (hot == nullptr) return;
+        flush({&hot, 1});
+        cache.add_net_taken(-1);
+    }
+
+    // Whether nearly all blocks of a large class came back: those of two caches at most are outside, after those of 64. The blocks
+    // that a cache would keep then are the only ones in use of as many slabs.
+    [[nodiscard]] bool is_drained() const noexcept {
+        std::uint64_t const cached = k_geometry[m_class].cache_blocks;
+        return m_largest >= 64 * cached && outside() <= 2 * cached;
+    }
+
+    // The cache's owner has ended: its remote frees stay counted.
+    void retire(class_cache& cache) noexcept {
+        m_retired_remote_frees.add(cache.net_frees());
+        collect(cache);
+        cache.add_net_taken(-cache.net_taken());
+        cache.release();
+    }
+
+    // Reserves slabs that are partly in use, until they have `count` free blocks. Returns the number of their free blocks, at
+    // most `count`. O(slabs).
+    [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
+        drain_recent();
+        std::size_t free = 0;
+        for (slab& s : m_slabs) {
+            if (free >= count) break;
+            if (m_pool.heap.reserve_in_use(by, s)) free += s.free;
+        }
+        return detail::smaller(free, count);
+    }
+
+    // The heap is about to take back all slabs, including blocks in use.
+    void discard() noexcept {
+        m_slabs = slab_list();
+        m_recent.clear();
+        m_free = m_capacity = std::uint64_t{0};
+        m_slab_units = std::uint32_t{0};
+    }
+
+    // Returns the free pages of slabs that are partly in use to the system. Returns the number of bytes, without pages that
+    // were returned before and not used since. O(slabs).
+    std::size_t purge() noexcept {
+        std::size_t bytes = 0;
+        drain_recent();
+        for (slab& s : m_slabs)
+            s.for_each_free_run(
+                [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(s, first, end); });
+        return bytes;
+    }
+
+    [[nodiscard]] std::uint64_t free() const noexcept { return m_free + m_recent.count(); }
+    [[nodiscard]] std::uint64_t capacity() const noexcept { return m_capacity; }
+    // Clamped, because another thread may have changed only one of the two counters.
+    [[nodiscard]] std::uint64_t outside() const noexcept {
+        std::uint64_t const capacity = m_capacity;
+        return capacity - detail::smaller<std::uint64_t>(capacity, free());
+    }
+    [[nodiscard]] std::uint64_t slab_bytes() const noexcept {
+        return std::uint64_t{m_slab_units} * m_pool.heap.unit();
+    }
+    [[nodiscard]] std::uint64_t refills() const noexcept { return m_refills; }
+    [[nodiscard]] std::uint64_t flushes() const noexcept { return m_flushes; }
+    [[nodiscard]] std::uint64_t retired_remote_frees() const noexcept { return m_retired_remote_frees; }
+
+    // The largest number of blocks used at the same time. `unused`: blocks that are outside and were in a cache during the
+    // whole time since the last call; exact when this is known for all threads.
+    std::uint64_t note_high_water(std::uint64_t unused) noexcept {
+        m_high_water =
+            detail::larger<std::uint64_t>(m_high_water, outside() - detail::smaller(outside(), unused));
+        return m_high_water;
+    }
+
+    // From now on, returned blocks are counted individually.
+    void close() noexcept { m_is_closed = true; }
+    [[nodiscard]] bool is_closed() const noexcept { return m_is_closed; }
+
+    // Walks the slabs that have a free block.
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::uint64_t free = 0;
+        for (slab const& s : m_slabs) {
+            free += s.free;
+            if (!s.is_valid() || s.size_class != m_class || s.free == 0 || s.is_empty()) return false;
+        }
+        return free == m_free && this->free() <= m_capacity && m_recent.count() <= m_recent.capacity();
+    }
+
+private:
+    // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
+    [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
+        std::uintptr_t const distance = 4 * blocks.size() * k_geometry[m_class].block_bytes;
+        return address_of(blocks[blocks.size() - 1]) - address_of(blocks.front()) + distance <= 2 * distance;
+    }
+
+    // Sets their bits.
+    void put(span<void* const> blocks) noexcept {
+        class_geometry const g = k_geometry[m_class];
+        m_failed_at = std::uint32_t{0};
+        for (void* const* at = blocks.begin(); at != blocks.end();) {
+            slab& s = find_slab(*at);
+            if (s.free == 0) m_slabs.push_front(s);
+            void* const* const next = s.put(at, blocks.end(), g);
+            if (next == at) [[unlikely]]
+                fail_put(s, *at);
+            m_free.add(static_cast<std::uint64_t>(next - at));
+            at = next;
+            if (!s.is_empty()) continue;
+            if (at != blocks.end() && s.error_of(*at) != nullptr) fail_put(s, *at);
+            remove_slab(s);
+        }
+    }
+    POOLED_NOINLINE void fail_put(slab const& s, void* block) const noexcept {
+        char const* const error = s.error_of(block);
+        fail(block, error != nullptr ? error : slab::k_not_a_block);
+    }
+    [[noreturn]] POOLED_NOINLINE void fail(void const* block, char const* what) const noexcept {
+        fail_deallocation(name_of_pool(m_pool.pool_id), block, what);
+    }
+
+    void flush_oldest(class_cache& cache, std::uint32_t count) noexcept {
+        span<void* const> const oldest = cache.oldest(count);
+        flush(oldest, cache.net_taken() < 0);
+        cache.add_net_taken(-std::int64_t{cache.drop_oldest(static_cast<std::uint32_t>(oldest.size()))});
+        cache.begin_interval();
+    }
+
+    // Requires that this number of blocks is free. Writes their addresses from `top` downwards, ascending within a slab.
+    POOLED_ALWAYS_INLINE void take(std::uint32_t count, void** top) noexcept {
+        m_free.subtract(count);
+        while (count != 0) {
+            slab& s = *m_slabs.first();
+            std::uint32_t const taken = s.take(count, top);
+            count -= taken;
+            top -= taken;
+            if (s.free == 0) follow(s);
+        }
+    }
+
+    // Takes a slab without a free block out of the list. The one after it in memory becomes the first. The class of a slab
+    // changes to or from this one under this class's lock alone.
+    void follow(slab& s) noexcept {
+        m_slabs.remove(s);
+        slab* const next = chunk::after(s);
+        if (next == nullptr || next->size_class != m_class || next->free == 0) return;
+        m_slabs.remove(*next);
+        m_slabs.push_front(*next);
+    }
+
+    // Requires a free block.
+    [[nodiscard]] void* take_any() noexcept {
+        void* one = nullptr;
+        if (m_recent.pop(&one, 1) == 1) return one;
+        take(1, &one + 1);
+        return one;
+    }
+
+    [[nodiscard]] bool add_slab(large_shape exact) noexcept {
+        std::uint32_t const gains = m_class != k_exact ? m_pool.heap.gains() : 0;  // another may be shorter
+        slab* const s = m_pool.heap.take(m_class, exact);
+        std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
+        m_failed_at = s == nullptr ? gains : 0;
+        if (s == nullptr) return false;
+        m_slabs.push_front(*s);
+        m_capacity.add(s->total);
+        m_largest = detail::larger<std::uint64_t>(m_largest, m_capacity);
+        m_free.add(s->total);
+        m_slab_units.add(units_of(*s));
+        return true;
+    }
+    void remove_slab(slab& s) noexcept {
+        m_slabs.remove(s);
+        m_capacity.subtract(s.total);
+        m_free.subtract(s.total);
+        m_slab_units.subtract(units_of(s));
+        m_pool.heap.put(s);
+    }
+
+    [[nodiscard]] std::uint32_t units_of(slab const& s) const noexcept {
+        return static_cast<std::uint32_t>(s.bytes() / m_pool.heap.unit());
+    }
+
+    [[nodiscard]] slab& find_slab(void* block) const noexcept {
+        map_entry const entry = g_page_map.find(block);
+        if (entry.pool_id() != m_pool.pool_id) [[unlikely]]
+            fail(block, entry.empty() ? k_of_no_pool : k_of_another_pool);
+        slab* const s = entry.slab_at();
+        if (s->size_class != m_class) [[unlikely]]
+            fail(block, k_not_in_use);
+        return *s;
+    }
+
+    mutex m_mutex;
+    bool m_is_closed = false;
+    std::uint8_t m_class;
+    observed<std::uint16_t> m_misses;
+    observed<std::uint32_t> m_slab_units;  // of all slabs
+    observed<std::uint32_t> m_served;
+    observed<std::uint32_t> m_failed_at;  // the heap's gains() when it had no block; 0: it may have one
+    context const& m_pool;
+    slab_list m_slabs;
+    recent_blocks m_recent;
+    observed<std::uint64_t> m_free;
+    observed<std::uint64_t> m_capacity;
+    std::uint64_t m_largest = 0;  // the largest capacity since it was last drained and used again
+    observed<std::uint64_t> m_high_water;
+    observed<std::uint64_t> m_refills;
+    observed<std::uint64_t> m_flushes;
+    observed<std::uint64_t> m_retired_remote_frees;
+};
+static_assert(sizeof(central) == 2 * k_cache_line);
+
+}  // namespace detail
+POOLED_END_NAMESPACE

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Keeps a thread out of its own cache while another thread works on it. For each operation, the owner enters and leaves, which
+// takes two plain stores and a load; a thread that steals (takes blocks from other threads' caches, or destroys the pool) makes
+// a system call. So free blocks in a sleeping thread's cache can always be taken, and the fast path has no locked instruction.
+//
+//   owner: enter                          stealing thread, one at a time
+//     busy = 1                              limit = 0
+//     light barrier                         heavy barrier (on every thread of the process)
+//     limit > n ?  --> use the cache        wait until busy == 0
+//     else busy = 0, take the slow path     use the cache, under the lock of the size class
+//   leave                                   limit = k_limit
+//     busy = 0
+//
+// n: 0, or a number that the owner would have to compare with k_limit: one comparison does both.
+//
+// This is Dekker's handshake with the costs moved to one side (asymmetric fences, P1202). Either the stealing thread sees
+// busy == 1 and waits, or the owner sees limit == 0 and takes the slow path.
+//
+// Invariant: the owner between enter() == true and leave(), and a stealing thread between is_idle() == true after its
+// barrier and resume(), never use the cache at the same time. test/model runs this class under a model checker.
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+template <class Atomics = std_atomics>
+class gate {
+public:
+    // operator new and delete pass the size of a block, less 1.
+    static constexpr std::uint64_t k_limit = k_max_block_bytes;
+
+    constexpr gate() noexcept = default;
+    struct closed {};
+    constexpr explicit gate(closed) noexcept : m_state(k_closed), m_limit(0) {}
+
+    // Owner only. False: stopped or closed, or n >= k_limit; take the slow path, under a lock.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter(std::uint64_t n = 0) noexcept {
+        m_busy.store(1, std::memory_order_relaxed);
+        Atomics::light_barrier();
+        // acquire: pairs with the release in resume(); what a stealing thread did to the cache is seen.
+        if (Atomics::exceeds(m_limit, n)) [[likely]]
+            return true;
+        leave();
+        return false;
+    }
+
+    // Owner only. release: pairs with the acquire in is_idle().
+    void leave() noexcept { m_busy.store(0, std::memory_order_release); }
+
+    // Owner only, of a gate that may be stopped: what it reads from here to leave() is not ended meanwhile. Whoever ends it writes
+    // that, passes a sequentially consistent fence, and waits for is_idle().
+    void announce() noexcept {
+        m_busy.store(1, std::memory_order_relaxed);
+        Atomics::full_barrier();
+    }
+
+    [[nodiscard]] bool is_open() const noexcept { return m_limit.load(std::memory_order_relaxed) != 0; }
+
+    // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
+    // False when it was stopped already.
+    bool stop() noexcept {
+        if (!is_open()) return false;
+        m_limit.store(0, std::memory_order_relaxed);
+        return true;
+    }
+    // As stop(), for a fork: the owner resumes its gate when it next needs it, so a fork writes to each page once.
+    void stop_for_fork() noexcept {
+        if (m_state.load(std::memory_order_relaxed) == k_closed) return;
+        m_state.store(k_stopped_for_fork, std::memory_order_relaxed);
+        m_limit.store(0, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool is_stopped_for_fork() const noexcept {
+        return m_state.load(std::memory_order_relaxed) == k_stopped_for_fork;
+    }
+
+    // acquire: pairs with the release in leave(); what the owner did to the cache is seen.
+    [[nodiscard]] bool is_idle() const noexcept { return m_busy.load(std::memory_order_acquire) == 0; }
+
+    // Stealing thread only. release: pairs with the acquire in enter().
+    void resume() noexcept {
+        m_state.store(k_open, std::memory_order_relaxed);
+        m_limit.store(k_limit, std::memory_order_release);
+    }
+
+    // Stealing thread only, in place of resume(), or for an owner that exists no more: the owner will never enter again.
+    void close() noexcept {
+        m_limit.store(0, std::memory_order_relaxed);
+        m_state.store(k_closed, std::memory_order_release);
+    }
+
+    // acquire: pairs with the release in close(); what the closing thread wrote before is seen.
+    [[nodiscard]] bool is_closed() const noexcept {
+        return m_state.load(std::memory_order_acquire) == k_closed;
+    }
+
+private:
+    static constexpr std::uint32_t k_open = 0;  // or stopped
+    static constexpr std::uint32_t k_stopped_for_fork = 1;
+    static constexpr std::uint32_t k_closed = 2;
+
+    typename Atomics::template atomic<std::uint32_t> m_busy{0};
+    typename Atomics::template atomic<std::uint32_t> m_state{k_open};
+    typename Atomics::template atomic<std::uint64_t> m_limit{k_limit};  // 0 unless it is open
+};
+
+// The stealing thread's side. `for_each(visit)` calls visit(gate) for each gate to be stopped, always the same ones;
+// `barrier()` is platform::heavy_barrier, or its replacement with other atomics; `wait(gate)` returns once the gate is idle.
+// Afterwards no owner is inside, until its gate is resumed.
+template <class ForEach, class Barrier, class Wait>
+void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
+    bool any = false;
+    for_each([&](auto& each) { any = each.stop() || any; });
+    if (!any) return;  // gates that were stopped earlier are still idle
+    barrier();
+    for_each([&](auto& each) { wait(each); });
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE

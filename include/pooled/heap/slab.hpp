@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A chunk: the unit that the heap requests from upstream and divides into spans. A slab: a span of granules with blocks of one size
+// class. Their records lie in one piece of the metadata arena, apart from the memory they describe, and say which blocks are free: the
+// memory itself is neither read nor written.
+//
+//   chunk    | granule 0 | granule 1 | … | granule n-1 |     the only one of a tiny pool may be shorter
+//   slab     | colour | block 0 | block 1 | block 2 | … | block total-1 | rest |
+//   bits                1: free   0: in a thread's cache or in use
+//   records  | header, bits | header, bits | …      one for each granule; each has bits for 1024 blocks
+//
+// The first record of a span is its descriptor. Of the other records it uses the bits and `purged` only, and of the last one
+// `granules`. Offsets in bytes are from memory(), the span's first byte, unless they are called a block's.
+//
+// Invariants: memory() <= blocks < memory() + k_granule_bytes, equal without a class; memory() never changes, and blocks not while
+//             a block is in use, so the thread that frees one may read it without the lock;
+//             free = number of set bits <= total; no bit at or beyond total is set;
+//             a span without a class has free == total == 0; a purged page holds no byte of a block that is not free;
+//             in the hardened build, a free block has its mark (heap/free_mark.hpp), unless it starts on a purged page
+//             or at or after `unmarked_from`, or was written to;
+//             a free span's length is `granules` of its first and of its last record; the last record of another span has 0
+//             there, unless it is also the first.
+//             held = a chunk's granules that are in use or reserved; a chunk with held == 0 can return to upstream.
+// Chunks are guarded by the lock of the heap. Slabs are guarded by the lock of their class, or by that of the heap while they have none;
+// both are held when the class changes, and any thread may read which it is. O(1); take: O(words).
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+struct chunk;
+struct reservation;
+
+inline constexpr class_index k_no_class = 254;
+
+struct alignas(k_cache_line) slab {
+    static constexpr std::size_t k_word_bits = 64;
+    static constexpr std::size_t k_words = k_granule_bytes / k_min_block_bytes / k_word_bits;
+    static constexpr std::size_t k_pages = k_granule_bytes / platform::k_page_bytes;
+    static constexpr std::uint8_t k_any_purged = 0x80;
+    static constexpr std::uint16_t k_nowhere = 0xffff;
+
+    std::byte* blocks = nullptr;  // the first one
+    chunk* owner = nullptr;
+    list_links<slab> links;  // in a list of the heap, or of the slabs of its class with a free block
+    reservation* reserved_for = nullptr;
+    std::uint32_t granules = 1;
+    std::uint32_t total = 0;
+    std::uint32_t free = 0;
+    std::uint16_t first_word = 0;  // no bit is set in any earlier word
+    std::uint16_t short_by = 0;    // bytes that are missing from the span's last granule
+    observed<std::uint8_t> size_class{static_cast<std::uint8_t>(k_no_class)};
+    // One bit for each page of this granule: returned to the system, and not used since. A slab's first record has k_any_purged,
+    // too, if one of its records may have such a bit.
+    observed<std::uint8_t> purged;
+    // Where the thread's cache of its class is, in bytes from that of the first class: for operator delete. Beyond any if there is none.
+    observed<std::uint16_t> cache_at{k_nowhere};
+    // In the hardened build: an offset from `blocks`. No block from there on was used since the slab has its class.
+    observed<std::uint32_t> unmarked_from;
+    std::array<std::uint64_t, k_words> bits{};
+
+    [[nodiscard]] bool is_free() const noexcept {
+        return size_class == k_no_class && reserved_for == nullptr;
+    }
+
+    [[nodiscard]] std::size_t colour() const noexcept { return address_of(blocks) % k_granule_bytes; }
+    [[nodiscard]] std::byte* memory() const noexcept { return blocks - colour(); }
+    // The only granule of a pool bounded to less than one is shorter.
+    [[nodiscard]] std::size_t bytes() const noexcept { return granules * k_granule_bytes - short_by; }
+    [[nodiscard]] slab& last_record() noexcept { return this[granules - 1]; }
+
+    // Requires a class.
+    [[nodiscard]] std::size_t block_bytes() const noexcept {
+        return size_class == k_exact ? bytes() : k_geometry[size_class].block_bytes;
+    }
+
+    // Whether a block starts there that class_for() does not serve. It may be free.
+    [[nodiscard]] bool is_large_block(void const* p) const noexcept {
+        return size_class >= k_inlined_classes && size_class <= k_exact && p == blocks;
+    }
+
+    // The word of the bitmap with the bits of blocks from 64 · w on.
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t& word(std::size_t w) noexcept {
+        return this[w / k_words].bits[w % k_words];
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t word(std::size_t w) const noexcept {
+        return this[w / k_words].bits[w % k_words];
+    }
+    [[nodiscard]] std::size_t words() const noexcept { return (total + k_word_bits - 1) / k_word_bits; }
+
+    [[nodiscard]] static constexpr std::uint16_t cache_of(class_index c) noexcept {
+        return c < k_inlined_classes ? static_cast<std::uint16_t>(c * k_class_cache_bytes) : k_nowhere;
+    }
+    // All blocks free, of size class `c`. Requires a span without a class.
+    void assign(class_index c) noexcept {
+        class_geometry const& g = k_geometry[c];
+        std::size_t const size = bytes();
+        size_class = static_cast<std::uint8_t>(c);
+        cache_at = cache_of(c);
+        total = free = c != k_exact ? g.blocks_in(size) : 1;
+        if (c != k_exact) blocks += g.colour_of(address_of(blocks), size);
+        first_word = 0;
+        unmarked_from = std::uint32_t{0};
+        std::size_t const whole = total / k_word_bits;
+        for (std::size_t w = 0; w < whole; ++w)
+            word(w) = ~std::uint64_t{0};
+        if (total % k_word_bits != 0) word(whole) = (std::uint64_t{1} << (total % k_word_bits)) - 1;
+    }
+
+    // Requires a class, and all blocks free.
+    void unassign() noexcept {
+        for (std::size_t w = 0; w < words(); ++w)
+            word(w) = 0;
+        purged.clear(k_any_purged);
+        blocks = memory();
+        size_class = static_cast<std::uint8_t>(k_no_class);
+        cache_at = k_nowhere;
+        total = free = 0;
+    }
+
+    // Takes up to `count` free blocks, the lowest addresses first, and writes these from `top` downwards. Returns how many.
+    std::uint32_t take(std::uint32_t count, void** top) noexcept {
+        std::uint32_t const taken = take_lowest(count, top);
+        if ((purged & k_any_purged) == 0) [[likely]]
+            return taken;
+        for (void* const block : span<void*>(top - taken, taken)) {
+            std::size_t const offset = address_of(block) - address_of(memory());
+            on_touch(offset, offset + block_bytes());
+        }
+        note_purged();
+        return taken;
+    }
+
+    // Sets k_any_purged as the records say. O(granules).
+    void note_purged() noexcept {
+        bool const is_any = detail::any_of(span(this, granules),
+                                           [](slab const& s) { return (s.purged & ~k_any_purged) != 0; });
+        // One store: hardened builds read it under no lock.
+        purged = static_cast<std::uint8_t>((purged & ~k_any_purged) | (is_any ? k_any_purged : 0));
+    }
+    // The pages of granule `i` that lie within [first, end): one bit for each.
+    [[nodiscard]] static constexpr std::uint8_t pages_in(std::size_t i, std::size_t first,
+                                                         std::size_t end) noexcept {
+        std::size_t const from = detail::clamp(first, i * k_granule_bytes, (i + 1) * k_granule_bytes);
+        std::size_t const to = detail::clamp(end, from, (i + 1) * k_granule_bytes);
+        std::size_t const a =
+            (from - i * k_granule_bytes + platform::k_page_bytes - 1) / platform::k_page_bytes;
+        std::size_t const b = (to - i * k_granule_bytes) / platform::k_page_bytes;
+        return static_cast<std::uint8_t>(a < b ? (1U << b) - (1U << a) : 0);
+    }
+    // The bytes [first, end) are written to: pages of the system, which may be larger, become resident.
+    void on_touch(std::size_t first, std::size_t end) noexcept {
+        std::uintptr_t const at = address_of(memory());
+        std::uintptr_t const from = detail::larger(round_down(at + first, platform::page_bytes()), at) - at;
+        std::uintptr_t const to = round_up(at + end, platform::page_bytes()) - at;
+        for (std::size_t i = from / k_granule_bytes; i < granules && i * k_granule_bytes < to; ++i) {
+            std::uint8_t const pages = pages_in(i, from, to);
+            if constexpr (k_hardened)
+                for (std::size_t page = 0; page < k_pages; ++page)
+                    if ((this[i].purged & pages) >> page & 1) mark_page(i * k_pages + page);
+            this[i].purged.clear(pages);
+        }
+    }
+    // All blocks that start on the page are free.
+    void mark_page(std::size_t page) noexcept {
+        std::size_t const size = block_bytes();
+        std::size_t const first = page * platform::k_page_bytes;
+        std::size_t i = first > colour() ? (first - colour() + size - 1) / size : 0;
+        for (; i < total && colour() + i * size < first + platform::k_page_bytes; ++i)
+            free_mark::put_on(blocks + i * size);
+    }
+    // Whether a block of size class `c` that starts there may be in use: where it may not, no mark says so. Without the lock.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool may_be_in_use(class_index c, void const* p) const noexcept {
+        return size_class == c && address_of(p) - address_of(blocks) < unmarked_from &&
+               (purged == 0 || !is_purged((address_of(p) - address_of(memory())) / platform::k_page_bytes));
+    }
+    [[nodiscard]] POOLED_NOINLINE bool is_purged(std::size_t page) const noexcept {
+        return (this[page / k_pages].purged >> page % k_pages & 1) != 0;
+    }
+
+    std::uint32_t take_lowest(std::uint32_t count, void** top) noexcept {
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        std::uint32_t left = count < free ? count : free;
+        std::uint32_t const taken = left;
+        free -= taken;
+        std::uint32_t w = first_word;
+        [[maybe_unused]] std::size_t unmarked = unmarked_from;
+        while (left != 0) {
+            std::uint64_t set = word(w);
+            if (!k_hardened && set == ~std::uint64_t{0} &&
+                left >= k_word_bits) {  // as below, for a whole word
+                std::byte* block = blocks + w * k_word_bits * size;
+                for (std::size_t i = 0; i < k_word_bits; ++i, block += size)
+                    *--top = block;
+                left -= static_cast<std::uint32_t>(k_word_bits);
+                set = 0;
+            }
+            for (; set != 0 && left != 0; --left, set &= set - 1) {
+                std::size_t const offset =
+                    (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(set))) * size;
+                if constexpr (k_hardened)
+                    if (offset >= unmarked) {
+                        free_mark::put_on(blocks + offset);
+                        unmarked = offset + size;
+                    }
+                *--top = blocks + offset;
+            }
+            word(w) = set;
+            if (set == 0) ++w;
+        }
+        first_word = static_cast<std::uint16_t>(w);
+        if constexpr (k_hardened) unmarked_from = static_cast<std::uint32_t>(unmarked);
+        return taken;
+    }
+
+    // Prefetches up to `count` blocks that take() passes on next, for writing.
+    void prefetch_lowest(std::uint32_t count) const noexcept {
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        for (std::size_t w = first_word; w * k_word_bits < total; ++w)
+            for (std::uint64_t set = word(w); set != 0; set &= set - 1) {
+                if (count-- == 0) return;
+                auto const nth = w * k_word_bits + static_cast<std::size_t>(std::countr_zero(set));
+                __builtin_prefetch(blocks + nth * size, 1);
+            }
+    }
+
+    // Whether each of eight addresses is `size` after the one before it. Without a branch, so that it takes two instructions an address.
+    [[nodiscard]] static POOLED_ALWAYS_INLINE bool are_eight_neighbours(void* const* block,
+                                                                        std::uintptr_t size) noexcept {
+        std::uintptr_t differ = 0;
+        for (std::uintptr_t i = 1; i < 8; ++i)
+            differ |= (address_of(block[0]) + i * size) ^ address_of(block[i]);
+        return differ == 0;
+    }
+
+    // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
+    // is wrong (error_of()). `g`: of the slab's class. Optimized for two kinds of flushes: each block in another slab, where entry
+    // and exit cost as much as the loop; and neighbours one after the other: upwards eight at a time, else in the inner loop.
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* const* put(void* const* block, void* const* end,
+                                                        class_geometry const& g) noexcept {
+        std::uintptr_t const size = g.block_bytes;
+        std::uintptr_t const first = address_of(blocks);
+        std::uintptr_t const end_offset = total * size;
+        void* const* const all = block;
+        while (block != end) {
+            std::uintptr_t offset = address_of(*block) - first;
+            if (offset >= end_offset) [[unlikely]]
+                break;
+            std::uint32_t const index = g.index_of(static_cast<std::uint32_t>(offset));
+            if (index * size != offset) [[unlikely]]
+                break;
+            std::uint32_t const w = index / k_word_bits;
+            std::uint64_t set = word(w);
+            std::uint64_t bit = std::uint64_t{1} << (index % k_word_bits);
+            if ((set & bit) != 0) [[unlikely]]
+                break;
+            if ((bit << 7) != 0 && end - block >= 8 && index + 8 <= total && (set & bit * 0xff) == 0 &&
+                are_eight_neighbours(block, size)) {
+                word(w) = set | bit * 0xff;
+                first_word = detail::smaller(first_word, static_cast<std::uint16_t>(w));
+                block += 8;
+                continue;
+            }
+            do {
+                set |= bit;
+                if (++block == end) break;
+                std::uintptr_t const before = std::exchange(offset, address_of(*block) - first);
+                if (offset == before + size)
+                    bit <<= 1;
+                else if (offset == before - size)
+                    bit >>= 1;
+                else
+                    break;
+                if (offset >= end_offset) break;
+            } while (bit != 0 && (set & bit) == 0);
+            word(w) = set;
+            if (w < first_word) first_word = static_cast<std::uint16_t>(w);
+        }
+        free += static_cast<std::uint32_t>(block - all);
+        return block;
+    }
+
+    static constexpr char const* k_already_free = "the block is free already (double free)";
+    static constexpr char const* k_not_a_block = "no block starts there";
+    // Why put() stopped at a block; null: it lies in another slab, or is a block that is not free.
+    [[nodiscard]] char const* error_of(void const* block) const noexcept {
+        std::uintptr_t const offset = address_of(block) - address_of(blocks);
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        std::size_t const index = offset / size;
+        bool const is_block = index < total && index * size == offset;
+        if (address_of(block) - address_of(memory()) >= bytes() || (is_block && !is_free(index)))
+            return nullptr;
+        return is_block ? k_already_free : k_not_a_block;
+    }
+    // Requires index < total.
+    [[nodiscard]] bool is_free(std::size_t index) const noexcept {
+        return (word(index / k_word_bits) >> (index % k_word_bits) & 1) != 0;
+    }
+
+    [[nodiscard]] bool is_empty() const noexcept { return free == total; }  // no block is in use
+
+    // Calls visit(first, end) for each run of free blocks, with its offsets.
+    template <class Visit>
+    void for_each_free_run(Visit&& visit) const noexcept {
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        std::uint32_t first = 0;
+        for (std::uint32_t i = 0; i <= total; ++i) {
+            if (i != total && is_free(i)) continue;
+            if (i != first) visit(colour() + first * size, colour() + i * size);
+            first = i + 1;
+        }
+    }
+
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::uint32_t set = 0;
+        for (std::size_t w = 0; w < granules * k_words; ++w) {
+            set += static_cast<std::uint32_t>(std::popcount(word(w)));
+            if (w < first_word && word(w) != 0) return false;
+        }
+        if (cache_at != cache_of(size_class)) return false;
+        if (size_class == k_no_class) return set == 0 && free == 0 && total == 0 && colour() == 0;
+        bool const none_beyond =
+            total % k_word_bits == 0 || word(total / k_word_bits) >> (total % k_word_bits) == 0;
+        return set == free && free <= total && none_beyond;
+    }
+};
+
+static_assert(slab::k_pages <= 8, "purged has a bit for each");
+static_assert(sizeof(slab) == k_cache_line + slab::k_words * sizeof(std::uint64_t));
+
+using slab_list = intrusive_list<slab>;
+
+struct alignas(k_cache_line) chunk {
+    list_links<chunk> links;
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+    map_entry outer;           // the page map's former entry for this memory, since upstream may be a pool
+    std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
+    std::uint32_t granules = 0;
+    std::uint32_t held = 0;
+    std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
+    bool may_be_small = false;   // it should have a huge page, and may have small ones
+    observed<bool> has_purged;   // a record may have a purged page: otherwise none is looked at
+    bool was_live = false;       // in the checked build: its former bit for the first byte, as `outer`
+
+    // The records of its granules follow the chunk's. They are all zero until a span begins there.
+    [[nodiscard]] span<slab> records() noexcept { return {reinterpret_cast<slab*>(this + 1), granules}; }
+    [[nodiscard]] static constexpr std::size_t descriptor_bytes(std::size_t granules) noexcept {
+        return sizeof(chunk) + granules * sizeof(slab);
+    }
+    [[nodiscard]] std::size_t index_of(slab const& s) noexcept {
+        return static_cast<std::size_t>(&s - records().data());
+    }
+    // The record of granule `i`, which begins a span.
+    [[nodiscard]] slab& record(std::size_t i) noexcept {
+        slab& s = records()[i];
+        if (s.owner == nullptr) {
+            std::uint8_t const purged = s.purged;  // as part of a longer span
+            ::new (static_cast<void*>(&s)) slab;
+            s.purged = purged;
+            s.blocks = base + i * k_granule_bytes;
+            s.owner = this;
+            if (bytes < k_granule_bytes) s.short_by = static_cast<std::uint16_t>(k_granule_bytes - bytes);
+        }
+        return s;
+    }
+
+    // The record before the span `s`, the last one of the span there, or null; and the first record of the span after it.
+    [[nodiscard]] static slab* before(slab& s) noexcept {
+        return s.owner->index_of(s) == 0 ? nullptr : &s - 1;
+    }
+    [[nodiscard]] static slab* after(slab& s) noexcept {
+        return s.owner->index_of(s) + s.granules == s.owner->granules ? nullptr : &s + s.granules;
+    }
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE

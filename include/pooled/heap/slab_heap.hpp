@@ -1,0 +1,633 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The memory of a pool in spans: takes chunks from upstream, gives slabs to size classes, takes empty slabs back for any other
+// class, and returns empty chunks. A block that no class serves is a span of its own.
+//
+//   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
+//
+// Invariants: each span of each chunk is in m_free, in one reservation's list, or has a class;
+//             chunk.held = granules of its spans that have a class or are reserved.
+// Any thread may call; one lock, under which only those of the metadata arena and of upstream's counts are taken. It is not held
+// while upstream runs. O(granules of a span) for its entries in the page map, otherwise O(1) unless noted.
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/checked_memory.hpp"
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/free_spans.hpp"
+#include "pooled/heap/misuse.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/plugins/copies.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// A bounded pool takes its memory in at least sixteen pieces, so that a large block still fits beside small ones.
+[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
+    if (max_bytes == 0) return k_default_chunk_bytes;
+    return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
+}
+
+// Memory that is reserved for one type: free spans for only one or two size classes, in which its objects are allocated. A reserved
+// span stays reserved, through all its uses, until all reservations end. Guarded by the lock of the heap.
+//
+// A reserve() in progress collects its spans in a separate reservation until it has all of them. If it fails, the spans are as
+// before.
+struct reservation {
+    std::array<class_index, 2> classes{k_no_class, k_no_class};
+    slab_list free;
+    list_links<reservation> links;
+    std::size_t grown = 0;                 // bytes of chunks that were added for it
+    bool is_settled = false;               // no reserve() is in progress for it
+    void const* by = &t_upstream_calls();  // the thread of the reserve()
+
+    [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
+};
+
+class slab_heap {
+public:
+    struct shape {
+        std::uint32_t pool_id;
+        bool is_shared;
+        bool has_small_slabs;
+        std::size_t chunk_bytes;
+        bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
+    };
+    // What a span is needed for: a slab of class `c`. It holds `bytes` at `align`, and has better `granules`.
+    struct request {
+        std::size_t granules;
+        std::size_t bytes;
+        std::size_t align = k_granule_bytes;
+        class_index c = k_exact;
+    };
+
+    slab_heap(shape const& what, upstream& from) noexcept
+        : m_shape(what), m_upstream(from), m_mutex(!what.is_shared) {}
+    ~slab_heap() {
+        upstream::call under_way(m_upstream);
+        deallocate(detach_all(under_way), under_way, refused::abandon);
+    }
+
+    // Takes all chunks out, including those with blocks in use; deallocate() returns them to upstream. Requires that no slab is in
+    // a list of its class. O(slabs).
+    [[nodiscard]] intrusive_list<chunk> detach_all(upstream::call& under_way) noexcept {
+        forget_reservations();
+        scoped_lock const lock(m_mutex);
+        intrusive_list<chunk> all;
+        for (chunk& c : m_chunks) {
+            under_way.begin(c.bytes);
+            all.push_front(detach(c));
+            checked_memory::forget(c.base, c.bytes);
+        }
+        return all;
+    }
+    // Requires detached chunks. One that the system does not take back is free again, unless this is the pool's end.
+    enum class refused : bool { keep, abandon };
+    std::size_t deallocate(intrusive_list<chunk> list, upstream::call& under_way, refused what) noexcept {
+        std::size_t bytes = 0;
+        for (chunk& c : list) {
+            std::size_t const size = c.bytes;
+            if (return_chunk(c, under_way, what)) {
+                bytes += size;
+            } else if (what == refused::keep) {
+                scoped_lock const lock(m_mutex);
+                link(c);
+                under_way.settle(size);
+                bytes += purge_free(c.records()[0], size);
+            }
+        }
+        return bytes;
+    }
+
+    // Of which chunks are multiples: whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
+    [[nodiscard]] std::size_t unit() const noexcept {
+        return m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
+    }
+
+    // `exact`: the block, if `c` is k_exact.
+    [[nodiscard]] request request_for(class_index c, large_shape exact = {}) const noexcept {
+        if (c != k_exact) return {.granules = granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
+        std::size_t const bytes = detail::larger<std::size_t>(exact.bytes, 1);
+        return {.granules = bytes / k_granule_bytes + (bytes % k_granule_bytes != 0),
+                .bytes = bytes,
+                .align = detail::larger(exact.align, k_granule_bytes)};
+    }
+
+    // A slab with all blocks free; null: the caller must call grow(). `exact`: as for request_for().
+    [[nodiscard]] slab* take(class_index c, large_shape exact = {}) noexcept {
+        request const what = request_for(c, exact);
+        scoped_lock const lock(m_mutex);
+        slab* const s = find(what);
+        if (s == nullptr) return nullptr;
+        slab& taken = hold(*s, what);
+        taken.assign(c);
+        if (taken.owner->has_purged) taken.note_purged();
+        map(taken);
+        return &taken;
+    }
+    // How often a span became free; not 0. Without the lock.
+    [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains; }
+    [[nodiscard]] bool has_free(class_index c) noexcept {
+        scoped_lock const lock(m_mutex);
+        return find(request_for(c)) != nullptr;
+    }
+
+    // Requires a slab with a class and no block in use, which is in no list.
+    void put(slab& s) noexcept {
+        end_free(s, s.colour(), s.bytes());
+        scoped_lock const lock(m_mutex);
+        s.unassign();
+        make_free(s);
+    }
+
+    // More free spans, at least one that take() finds: returns their bytes, 0 when the bound does not allow it. Throws what upstream
+    // throws; the heap is then as before. O(granules of a chunk).
+    [[nodiscard]] std::size_t grow(class_index c, large_shape exact = {}) {
+        std::size_t bytes = 0;
+        static_cast<void>(add_chunk(request_for(c, exact), [&](chunk const& fresh) { bytes = fresh.bytes; }));
+        return bytes;
+    }
+
+    // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
+    class attempt {
+    public:
+        // Throws std::bad_alloc.
+        attempt(slab_heap& heap, std::array<class_index, 2> classes)
+            : m_heap(heap),
+              m_reservation(::new(g_metadata.allocate(sizeof(reservation)))
+                                reservation{.classes = classes, .free = {}, .links = {}}) {
+            scoped_lock const lock(heap.m_mutex);
+            heap.m_reservations.push_front(*m_reservation);
+        }
+        ~attempt() {
+            if (m_reservation == nullptr) return;
+            std::size_t const grown = m_reservation->grown;
+            {
+                scoped_lock const lock(m_heap.m_mutex);
+                m_heap.end(*m_reservation);
+            }
+            if (grown != 0) m_heap.release_chunks(grown);
+        }
+        attempt(attempt const&) = delete;
+        attempt& operator=(attempt const&) = delete;
+
+        void settle() noexcept { m_heap.settle(*std::exchange(m_reservation, nullptr)); }
+
+    private:
+        friend class slab_heap;
+        slab_heap& m_heap;
+        reservation* m_reservation;
+    };
+
+    // Makes free spans that only the classes of `by` may use, until missing() is 0: the result of claim(), for what the caller needs
+    // then, as other threads may take some meanwhile. False when the bound does not allow it; throws what upstream throws, and at once
+    // when the system has less memory. O(spans).
+    template <class Missing>
+    [[nodiscard]] bool reserve(attempt& by, request const& what, Missing&& missing) {
+        reservation& r = *by.m_reservation;
+        while (std::size_t left = missing()) {
+            if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
+            while (left != 0) {
+                bool const is_added = add_chunk(what, [&](chunk const& fresh) {
+                    r.grown += fresh.bytes;
+                    left = claim_free(r, what, left);
+                });
+                if (!is_added) return false;
+            }
+        }
+        return true;
+    }
+    // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks. Returns how many are missing.
+    [[nodiscard]] std::size_t claim(attempt& by, request const& what, std::size_t count) noexcept {
+        scoped_lock const lock(m_mutex);
+        reservation& r = *by.m_reservation;
+        std::size_t have = 0;
+        for (reservation const& one : m_reservations)
+            if (&one == &r || (one.is_settled && one.classes == r.classes))
+                for (slab const& s : one.free)
+                    have += blocks_in(s, what);
+        return claim_free(r, what, count - detail::smaller(count, have));
+    }
+    // Makes the pages of what was reserved resident.
+    void touch(attempt& by) noexcept {
+        if (!m_upstream.is_system()) return;
+        visit_each(by.m_reservation->free, [](slab& s) {
+            platform::touch_pages(s.memory(), s.bytes());
+            for (std::size_t i = 0; i < s.granules; ++i)
+                (&s)[i].purged = 0;
+        });
+    }
+    // Reserves a slab that is partly in use. False when it is already reserved for other classes.
+    [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
+        scoped_lock const lock(m_mutex);
+        if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation->classes;
+        s.reserved_for = by.m_reservation;
+        return true;
+    }
+    [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
+        scoped_lock const lock(m_mutex);
+        return detail::any_of(m_reservations, [c](reservation const& r) { return r.serves(c); });
+    }
+
+    // Ends all reservations. O(spans).
+    void forget_reservations() noexcept {
+        scoped_lock const lock(m_mutex);
+        for (reservation& r : m_reservations)
+            r.is_settled ? end(r) : unreserve(r);
+    }
+    // Called in a forked child, where the attempts of other threads do not end.
+    void forget_others() noexcept {
+        scoped_lock const lock(m_mutex);
+        for (reservation& r : m_reservations)
+            if (!r.is_settled && r.by != &t_upstream_calls()) end(r);
+    }
+    [[nodiscard]] bool has_reservations() noexcept {
+        scoped_lock const lock(m_mutex);
+        return !m_reservations.empty();
+    }
+
+    // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller. O(chunks).
+    std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
+        intrusive_list<chunk> released;
+        std::size_t bytes = 0;
+        upstream::call under_way(m_upstream);
+        {
+            scoped_lock const lock(m_mutex);
+            for (chunk& c : m_chunks) {
+                if (c.held != 0 || c.bytes > most - bytes) continue;
+                under_way.begin(c.bytes);
+                bytes += c.bytes;
+                released.push_front(detach(c));
+            }
+        }
+        return deallocate(released, under_way, refused::keep);
+    }
+
+    // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes,
+    // without those that were returned before and not used since. O(spans); takes the lock for one span at a time, since a system
+    // call for each takes microseconds.
+    std::size_t purge(std::size_t most = k_size_max) noexcept {
+        std::size_t bytes = 0;
+        for (std::size_t bin = free_spans::k_bins; bin-- != 0 && bytes < most;)
+            visit_each(m_free.spans_of(bin), [&](slab& s) {
+                if (bytes < most) bytes += purge_free(s, most - bytes);
+            });
+        return bytes;
+    }
+
+    // Chunks of 2 MiB that are nearly all in use get a huge page if they have small ones, for some milliseconds: a pool that filled
+    // while huge pages were slow to get has them later. Under the lock, so that no page returns to the system meanwhile. O(chunks).
+    void collapse() noexcept {
+        scoped_lock const lock(m_mutex);
+        std::int64_t left = k_collapse_time;
+        for (chunk& c : m_chunks) {
+            if (left <= 0 || !platform::may_collapse()) return;
+            if (!c.may_be_small || c.has_purged || c.held < c.granules / 8 * 7) continue;
+            c.may_be_small = false;
+            left -= platform::collapse_page(c.base, c.bytes);
+        }
+    }
+
+    // Returns the pages of the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
+    std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
+        if (!m_upstream.is_system()) return 0;
+        std::uintptr_t const at = address_of(s.memory());
+        auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
+        if (whole.first >= whole.end) return 0;
+        std::size_t const from = whole.first - at;
+        std::size_t const to = whole.end - at;
+        // Whole pages of the system: of a larger one, a part may have been recorded as returned when another part was used again.
+        std::size_t bytes = 0;
+        std::uintptr_t last = 0;
+        for (std::size_t i = from / platform::k_page_bytes; i * platform::k_page_bytes < to; ++i)
+            if (std::uintptr_t const nth = (at + i * platform::k_page_bytes) / platform::page_bytes();
+                nth != last && !s.is_purged(i))
+                bytes += platform::page_bytes(), last = nth;
+        if (bytes == 0) return 0;
+        end_free(s, first, end);
+        if (platform::release_pages(s.memory() + from, to - from) == 0) return 0;
+        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i)
+            (&s)[i].purged.set(slab::pages_in(i, from, to));
+        if (s.size_class < k_class_count) s.purged.set(slab::k_any_purged);
+        s.owner->has_purged = true;
+        return bytes;
+    }
+
+    // The smallest number of bytes that were free at any moment since the last call: they were not needed.
+    [[nodiscard]] std::size_t take_fewest_free() noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_free.take_fewest() * k_granule_bytes;
+    }
+    [[nodiscard]] std::size_t free_bytes() noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_free.granules() * k_granule_bytes;
+    }
+
+    // Without the lock.
+    [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes; }
+
+    // Checks every structure. O(granules).
+    [[nodiscard]] bool is_valid() noexcept {
+        scoped_lock const lock(m_mutex);
+        bool valid = m_free.is_valid();
+        std::size_t free = 0;
+        std::size_t held = 0;
+        for_each_span([&](slab& s) {
+            (s.is_free() ? free : held) += s.granules;
+            valid = valid && (s.size_class != k_no_class || s.is_valid());  // another is its class's
+        });
+        for (chunk const& c : m_chunks)
+            held -= c.held;
+        return valid && held == 0 && free == m_free.granules();
+    }
+
+private:
+    static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
+    static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
+    static constexpr std::int64_t k_collapse_time = 2'000'000;  // of a period of 250 ms
+
+    // Calls then(chunk) under the lock.
+    template <class Then>
+    [[nodiscard]] bool add_chunk(request const& what, Then&& then) {
+        upstream::call under_way(m_upstream);
+        chunk* const fresh = take_chunk(what, under_way);
+        if (fresh == nullptr) return false;
+        scoped_lock const lock(m_mutex);
+        link(*fresh);
+        under_way.settle();
+        then(*fresh);
+        return true;
+    }
+
+    // How many granules a slab of the class best has.
+    [[nodiscard]] std::size_t granules_for(class_index c) const noexcept {
+        class_geometry const& g = k_geometry[c];
+        if (!m_shape.has_small_slabs) return g.slab_granules;
+        std::size_t granules = g.least_granules();
+        while (granules < g.slab_granules && !g.uses(granules * k_granule_bytes))
+            ++granules;
+        return granules;
+    }
+
+    // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
+    // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
+    // `under_way` must be settled once other threads can find the chunk.
+    [[nodiscard]] chunk* take_chunk(request const& what, upstream::call& under_way) {
+        std::size_t const least = round_up(what.bytes, unit());
+        std::size_t bytes = m_shape.chunk_bytes;
+        if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
+            bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
+        bytes = what.align > k_granule_bytes ? least : detail::larger(bytes, what.granules * k_granule_bytes);
+        if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit());
+        if (bytes < least) return nullptr;
+        for (;; bytes = detail::larger(least, round_down(bytes / 2, unit()))) {
+            chunk* const c = take_exactly(bytes, what, bytes <= least, under_way);
+            if (c != nullptr || bytes <= least) return c;
+        }
+    }
+
+    // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
+    // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used.
+    [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, request const& what) const noexcept {
+        if (what.bytes <= k_max_block_bytes) return m_upstream.used() < k_least_for_huge_pages ? 0 : bytes;
+        if (what.bytes < k_huge_page_bytes) return 0;
+        if (bytes > what.granules * k_granule_bytes) return bytes;  // the rest serves other blocks
+        std::size_t const touched = what.c == k_exact ? what.bytes : k_geometry[what.c - 1].block_bytes;
+        return detail::smaller(bytes, touched + k_huge_page_bytes / 2);
+    }
+
+    // Null when the bound is reached, or when upstream does not have that much but may have less.
+    [[nodiscard]] chunk* take_exactly(std::size_t bytes, request const& what, bool is_last,
+                                      upstream::call& under_way) {
+        std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
+        if (count > k_max_granules) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        std::size_t const dense = dense_bytes(bytes, what);
+        void* base = nullptr;
+        POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, dense); }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (is_last) POOLED_RETHROW;
+        }
+        if (base == nullptr) return nullptr;
+        if ((address_of(base) & (what.align - 1)) != 0) [[unlikely]]
+            fail_with(
+                "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
+                "requested; its do_allocate must honour the alignment",
+                name_of_pool(m_shape.pool_id), base, bytes, what.align);
+        bool const is_mapped = g_page_map.prepare(base, bytes) && checked_memory::prepare(base, bytes);
+        void* const records =
+            is_mapped ? g_metadata.try_allocate_zeroed(chunk::descriptor_bytes(count)) : nullptr;
+        if (records == nullptr) {
+            if (!m_upstream.deallocate(base, bytes, what.align, under_way)) m_upstream.abandon(base, bytes);
+            POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        }
+
+        auto* const c = ::new (records) chunk;
+        c->base = static_cast<std::byte*>(base);
+        c->bytes = bytes;
+        c->align_log = static_cast<std::uint8_t>(std::countr_zero(what.align));
+        c->may_be_small = bytes == k_huge_page_bytes && m_upstream.wants_huge_pages(dense);
+        c->number = detail::next_region();
+        c->outer = g_page_map.find(base);
+        c->was_live = checked_memory::set_exists(base, false);
+        c->granules = static_cast<std::uint32_t>(count);
+        c->record(0).granules = c->granules;
+        map(c->record(0));
+        return c;
+    }
+
+    // Requires a detached chunk, whose bytes are of `under_way`. False when the system did not take it back: the chunk is as before or, if
+    // it is abandoned, gone, and only its addresses are lost.
+    [[nodiscard]] bool return_chunk(chunk& c, upstream::call& under_way, refused what) noexcept {
+        g_page_map.assign(c.base, c.bytes, c.outer);  // before another thread can get the memory
+        checked_memory::set_exists(c.base, c.was_live);
+        if constexpr (k_hardened)
+            if (!m_upstream.is_system()) free_mark::take_off(c.base);  // a pool there has the same mark
+        bool const is_returned =
+            m_upstream.deallocate(c.base, c.bytes, std::size_t{1} << c.align_log, under_way);
+        if (!is_returned && what == refused::keep) return map(c.records()[0]), false;
+        if (!is_returned) m_upstream.abandon(c.base, c.bytes);
+        g_metadata.deallocate(&c, chunk::descriptor_bytes(c.granules));
+        return is_returned;
+    }
+
+    // The granules of a span lead to its first record. O(granules).
+    void map(slab& s) const noexcept {
+        g_page_map.assign(s.memory(), s.bytes(), map_entry(m_shape.pool_id, &s, !m_shape.is_shared));
+    }
+
+    // The pages of the free bytes [first, end) of a slab may change from now on. Those of a span without a class could already.
+    void end_free(slab const& s, std::size_t first, std::size_t end) const noexcept {
+        if (s.size_class <= k_exact)
+            checked_memory::end_free(s.memory() + first, s.memory() + end, s.block_bytes());
+    }
+
+    // The functions that follow require the lock, unless noted.
+
+    // A free span, first of those reserved for the class: of the best length or longer; else a shorter one of which at most an eighth is
+    // left over, or, when the bound allows no more or the chunk is shorter, any that holds a block.
+    [[nodiscard]] slab* find(request const& what) noexcept {
+        for (reservation const& r : m_reservations)
+            if (r.serves(what.c))
+                for (slab& s : r.free)
+                    if (blocks_in(s, what) != 0) return &s;
+        return find_unreserved(what);
+    }
+    [[nodiscard]] slab* find_unreserved(request const& what) noexcept {
+        if (slab* const s = m_free.find(what.granules, what.bytes, what.align)) return s;
+        bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
+        for (std::size_t most = what.granules; slab* const s = m_free.find_shorter(most);
+             most = s->granules) {
+            if (s->bytes() < what.bytes) break;
+            if (is_short || s->owner->granules < what.granules || k_geometry[what.c].uses(s->bytes()))
+                return s;
+        }
+        return nullptr;
+    }
+    // How many blocks a reserved span holds. One block that no class serves has a span as long, or a granule longer, since the headers of
+    // one type's forms differ by a few words.
+    [[nodiscard]] static std::size_t blocks_in(slab const& s, request const& what) noexcept {
+        if (what.c != k_exact) return k_geometry[what.c].blocks_in(s.bytes());
+        return s.granules - what.granules <= 1 && what.bytes <= s.bytes() &&
+                       free_spans::skip_to(s, what.align) == 0
+                   ? 1
+                   : 0;
+    }
+
+    // Takes what is needed of a free span out of its list; all of a reserved one.
+    slab& hold(slab& s, request const& what) noexcept {
+        if (s.reserved_for != nullptr) {
+            s.reserved_for->free.remove(s);
+            return s;
+        }
+        std::size_t const skip = free_spans::skip_to(s, what.align) / k_granule_bytes;
+        std::size_t const count = detail::smaller<std::size_t>(s.granules - skip, what.granules);
+        slab& taken = m_free.take(s, count, skip);
+        if (taken.owner->held == 0) m_empty_bytes.subtract(taken.owner->bytes);
+        taken.owner->held += static_cast<std::uint32_t>(count);
+        return taken;
+    }
+    void note_gain() noexcept { m_gains.add(2); }
+    void make_free(slab& s) noexcept {
+        note_gain();
+        if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
+        s.owner->held -= s.granules;
+        if (s.owner->held == 0) m_empty_bytes.add(s.owner->bytes);
+        m_free.put(s);
+    }
+
+    void link(chunk& c) noexcept {
+        note_gain();
+        m_chunks.push_front(c);
+        m_free.put(c.records()[0]);
+        m_empty_bytes.add(c.bytes);
+    }
+    chunk& detach(chunk& c) noexcept {
+        m_free.forget(c);
+        if (c.held == 0) m_empty_bytes.subtract(c.bytes);
+        m_chunks.remove(c);
+        return c;
+    }
+
+    // `visit` may change no span's length.
+    template <class Visit>
+    void for_each_span(Visit&& visit) noexcept {
+        for (chunk& c : m_chunks)
+            for (std::size_t i = 0; i < c.granules;) {
+                slab& s = c.records()[i];
+                visit(s);
+                i += s.granules;
+            }
+    }
+
+    // Without the lock of a class, since the span has none. At most `most` bytes, at the span's end.
+    std::size_t purge_free(slab& s, std::size_t most) noexcept {
+        std::size_t const size = s.bytes();
+        return purge(s, size - detail::smaller(size, round_up(detail::smaller(most, size), k_granule_bytes)),
+                     size);
+    }
+
+    // Takes the lock. If there is an earlier reservation for the same classes, it takes over the spans of `r`.
+    void settle(reservation& r) noexcept {
+        scoped_lock const lock(m_mutex);
+        note_gain();
+        r.is_settled = true;
+        for (reservation& earlier : m_reservations)
+            if (&earlier != &r && earlier.is_settled && earlier.classes == r.classes) return end(r, &earlier);
+    }
+
+    // The rest requires the lock. Reserves free spans for `count` blocks, and returns how many are missing.
+    std::size_t claim_free(reservation& r, request const& what, std::size_t count) noexcept {
+        while (count != 0) {
+            slab* const s = find_unreserved(what);
+            if (s == nullptr) break;
+            slab& mine = hold(*s, what);
+            mine.reserved_for = &r;
+            r.free.push_front(mine);
+            count -= detail::smaller(count, blocks_in(mine, what));
+        }
+        return count;
+    }
+    // The spans of `r` pass to another reservation; null: to all classes.
+    void unreserve(reservation& r, reservation* to = nullptr) noexcept {
+        for_each_span([&](slab& s) {
+            if (s.reserved_for == &r && s.size_class != k_no_class) s.reserved_for = to;
+        });
+        while (slab* const s = r.free.pop_front()) {
+            s->reserved_for = to;
+            make_free(*s);
+        }
+    }
+    // Its spans pass on as there.
+    void end(reservation& r, reservation* to = nullptr) noexcept {
+        unreserve(r, to);
+        m_reservations.remove(r);
+        g_metadata.deallocate(&r, sizeof(reservation));
+    }
+
+    // Takes the lock for one span at a time, which no thread uses meanwhile; others may take spans out of the list and put some into it.
+    template <class Visit>
+    void visit_each(slab_list& spans, Visit&& visit) noexcept {
+        std::size_t left = 0;
+        {
+            scoped_lock const lock(m_mutex);
+            for ([[maybe_unused]] slab const& s : spans)
+                ++left;
+        }
+        for (; left != 0; --left) {
+            scoped_lock const lock(m_mutex);
+            slab* const s = spans.pop_front();
+            if (s == nullptr) return;
+            spans.push_back(*s);
+            visit(*s);
+        }
+    }
+
+    shape m_shape;
+    upstream& m_upstream;
+    mutex m_mutex;
+    intrusive_list<chunk> m_chunks;
+    free_spans m_free;
+    intrusive_list<reservation> m_reservations;  // the latest first
+    observed<std::size_t> m_empty_bytes;         // of chunks with held == 0
+    observed<std::uint32_t> m_gains{1};          // odd
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The source of a pool's memory: pages of the operating system, or the user's std::pmr::memory_resource. Counts the bytes in use
+// and enforces the pool's bound.
+//
+// Invariant: used() = bytes allocated and not deallocated, including calls in progress; used() <= max_bytes().
+// Any thread may call; one lock, the innermost. It is not held while the resource runs, so the resource may use the pool. O(1),
+// besides what the resource takes.
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/sanitizer.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/error.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <new>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// Number of calls to any upstream in which the thread is.
+POOLED_THREAD_STATE(std::uint32_t, t_upstream_calls, = 0);
+
+class upstream {
+public:
+    // Memory in transit from or to upstream: it counts under the bound, but no thread can find it. begin() precedes the transit,
+    // the destructor ends it. Its bytes are added and subtracted together with the heap's own records, so that a forked child,
+    // where the calls of other threads never end, knows how much is lost with them.
+    class call {
+    public:
+        explicit call(upstream& with) noexcept : m_with(with) {}
+        ~call() {
+            if (m_has_begun) m_with.end(*this);
+        }
+        call(call const&) = delete;
+        call& operator=(call const&) = delete;
+
+        // `bytes` of memory that returns to upstream: under the lock under which it is taken out of the records.
+        void begin(std::size_t bytes = 0) noexcept {
+            scoped_lock const lock(m_with.m_mutex);
+            m_bytes += bytes;
+            if (m_has_begun) return;
+            m_has_begun = true;
+            m_with.m_calls_under_way.push_front(*this);
+            ++t_upstream_calls();
+            // acq_rel: what follows is not seen earlier.
+            m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
+        }
+        // Called when everything received is recorded, or so many bytes of it, under the lock under which it was recorded.
+        void settle(std::size_t bytes = k_size_max) noexcept {
+            scoped_lock const lock(m_with.m_mutex);
+            m_bytes -= bytes < m_bytes ? bytes : m_bytes;
+        }
+
+    private:
+        friend class upstream;
+        friend links_of<call>;
+        upstream& m_with;
+        void const* m_owner = &t_upstream_calls();
+        list_links<call> links;
+        std::size_t m_bytes = 0;
+        bool m_has_begun = false;
+    };
+
+    // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
+    upstream(std::pmr::memory_resource* resource, std::size_t max_bytes, bool huge_pages) noexcept
+        : m_resource(resource), m_max(max_bytes == 0 ? k_size_max : max_bytes), m_huge_pages(huge_pages) {}
+
+    // `bytes` at `align`; null when that would go over the bound. Throws what the resource throws, std::bad_alloc when
+    // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it. Of these,
+    // the first `dense` will be touched: huge pages are worth asking for there.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way, std::size_t dense) {
+        if (bytes > available()) return nullptr;
+        under_way.begin();
+        {
+            scoped_lock const lock(m_mutex);
+            if (bytes > available()) return nullptr;
+            m_used.fetch_add(bytes, std::memory_order_relaxed);
+            under_way.m_bytes += bytes;
+        }
+        void* p = nullptr;
+        POOLED_TRY {
+            p = ask(bytes, align, dense);
+            m_calls.fetch_add(1, std::memory_order_relaxed);
+        }
+        POOLED_CATCH(...) {
+            discount(bytes, under_way);
+            POOLED_RETHROW;
+        }
+        if (p == nullptr) discount(bytes, under_way);
+        return p;
+    }
+
+    // Whether `bytes` more may be available, determined before the first piece is requested. False when the bound does not allow
+    // them; throws std::bad_alloc when the system has less memory. A resource answers only an actual request.
+    [[nodiscard]] bool may_give(std::size_t bytes) const {
+        if (bytes > available()) return false;
+        if (is_system() && bytes >= k_probed_bytes && !platform::may_map(bytes))
+            POOLED_THROW(not_enough_memory(bytes));
+        return true;
+    }
+
+    // Requires a result of allocate with the same arguments, whose bytes are of `under_way`. False when the system does not take it
+    // back: the memory is still the caller's, and counted.
+    [[nodiscard]] bool deallocate(void* p, std::size_t bytes, std::size_t align, call& under_way) noexcept {
+        if (m_resource != nullptr) {
+            sanitizer::remove_root(p, bytes);
+            m_resource->deallocate(p, bytes, align);
+        } else if (!platform::unmap_pages(p, mapped(bytes))) {
+            return false;
+        }
+        discount(bytes, under_way);
+        return true;
+    }
+    // The last use of memory that was not taken back: only its addresses are lost.
+    void abandon(void* p, std::size_t bytes) noexcept {
+        platform::release_pages(static_cast<std::byte*>(p), mapped(bytes));
+    }
+
+    [[nodiscard]] bool wants_huge_pages(std::size_t bytes) const noexcept {
+        return m_huge_pages && is_system() && bytes >= k_huge_page_bytes;
+    }
+    // Only pages of the operating system can be returned individually, and touched in advance.
+    [[nodiscard]] bool is_system() const noexcept { return m_resource == nullptr; }
+    [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
+    [[nodiscard]] std::size_t available() const noexcept { return m_max - used(); }
+    [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
+    // Without exceptions, a request of `bytes` that is refused by upstream looks like one beyond the bound. There is no sense in
+    // trying again: the calls that ended include that request.
+    [[nodiscard]] bool has_failed(std::size_t bytes) const noexcept {
+        return POOLED_HAS_EXCEPTIONS == 0 && available() >= bytes;
+    }
+    [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
+
+    // Whether a block of `bytes` might be had after all: the bound allows it, or memory is in transit, or was since calls_ended()
+    // was `before`.
+    [[nodiscard]] bool may_give_soon(std::size_t bytes, std::uint64_t before) const noexcept {
+        std::size_t const unit = m_max < k_granule_bytes ? 1 : k_granule_bytes;
+        // acquire: pairs with the release in ~call.
+        return round_up(bytes, unit) <= available() || m_under_way.load(std::memory_order_acquire) > 0 ||
+               calls_ended() != before;
+    }
+
+    // How many calls have ended. acquire: pairs with the release in ~call.
+    [[nodiscard]] std::uint64_t calls_ended() const noexcept {
+        return m_calls_ended.load(std::memory_order_acquire);
+    }
+
+    // False when no call has ended since calls_ended() was `before`, and none is in progress: then another search would find
+    // nothing new. Waits for a call in progress, except in a thread that is itself in a call and uses a pool there, or that
+    // forks: the other call may be waiting for this thread.
+    [[nodiscard]] bool wait_for_call(std::uint64_t before) const noexcept {
+        for (unsigned attempt = 0; calls_ended() == before; ++attempt) {
+            // acquire: pairs with the release in ~call.
+            bool const is_any = m_under_way.load(std::memory_order_acquire) > 0;
+            if (!is_any) return calls_ended() != before;
+            if (t_upstream_calls() != 0 || fork_gate::is_passed()) return false;
+            platform::pause(attempt);
+        }
+        return true;
+    }
+
+    // Called before and after a fork. Other threads' calls in progress do not end in the child, which forgets them. They lie on
+    // stacks that the child may reuse, so they are read here.
+    void before_fork() noexcept {
+        if (m_calls_under_way.empty() && m_others.calls == 0) return;
+        m_others = {};
+        for (call& each : m_calls_under_way)
+            if (each.m_owner != &t_upstream_calls()) {
+                m_others.bytes += each.m_bytes;
+                ++m_others.calls;
+            } else {
+                m_calls_under_way.remove(each);
+                m_calls_under_way.push_front(each);
+                if (m_others.last_own == nullptr) m_others.last_own = &each;
+            }
+    }
+    // Called in the child.
+    void forget_others() noexcept {
+        if (m_others.calls == 0) return;
+        m_calls_under_way.cut_after(m_others.last_own);
+        m_used.fetch_sub(m_others.bytes, std::memory_order_relaxed);
+        m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);
+    }
+
+private:
+    static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
+
+    void discount(std::size_t bytes, call& under_way) noexcept {
+        scoped_lock const lock(m_mutex);
+        m_used.fetch_sub(bytes, std::memory_order_relaxed);
+        under_way.m_bytes -= bytes;
+    }
+    // Out of line, so that the state is that of the thread that runs it: a fibre may have moved to another one within the resource.
+    POOLED_NOINLINE void end(call& one) noexcept {
+        scoped_lock const lock(m_mutex);
+        m_calls_under_way.remove(one);
+        if (one.m_owner == &t_upstream_calls()) --t_upstream_calls();
+        // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
+        m_calls_ended.fetch_add(1, std::memory_order_release);
+        m_under_way.fetch_sub(1, std::memory_order_release);
+    }
+
+    [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, std::size_t dense) {
+        if (m_resource != nullptr) {
+            void* const given = m_resource->allocate(bytes, align);
+            sanitizer::add_root(given, bytes);
+            return given;
+        }
+        bool const is_long = bytes >= k_huge_page_bytes;
+        void* const p = platform::map_pages(
+            mapped(bytes), detail::larger(align, is_long ? k_huge_page_bytes : k_granule_bytes));
+        if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        if (wants_huge_pages(dense)) platform::take_huge_pages(p, round_down(dense, k_huge_page_bytes));
+        return p;
+    }
+
+    // Whole granules of addresses, so that no foreign memory shares the last one. Untouched pages cost nothing.
+    [[nodiscard]] static std::size_t mapped(std::size_t bytes) noexcept {
+        return round_up(bytes, k_granule_bytes);
+    }
+
+    std::pmr::memory_resource* m_resource;
+    std::size_t m_max;
+    atomic<std::size_t> m_used{0};
+    atomic<std::uint64_t> m_calls{0};
+    atomic<std::int32_t> m_under_way{0};
+    atomic<std::uint64_t> m_calls_ended{0};
+    bool m_huge_pages;
+
+    mutex m_mutex;
+    intrusive_list<call> m_calls_under_way;
+    struct {
+        call* last_own = nullptr;  // those after it in the list; null: all
+        std::size_t bytes = 0;
+        std::int32_t calls = 0;
+    } m_others;  // calls of other threads, during a fork
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE

@@ -1,0 +1,817 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The objects of one pool that stay constructed between uses: which are idle and where, how many more may be built, and which threads
+// wait for one. Who derives from the list knows what an object is: the list has it built and destroyed by virtual functions.
+//
+//   thread_cache::recycled (one per thread) ◀─ refill, flush: half a cache ─▶ m_idle       m_fresh: never acquired
+//
+// The list is in one of two modes.
+//   cached    each thread keeps idle objects in its cache and takes no lock
+//   central   the caches are empty and take none: under the lock it is known that no other object is idle, and a released object is
+//             offered to the first waiter
+// A thread that finds nothing enters central mode before it takes a fresh object, builds some, or waits, unless no other thread has a
+// cache. So no idle object stays in another cache, and no more objects are built than were in use at once. Entering costs a system
+// call when there are other threads, so the list stays in that mode until k_central_hits acquisitions in a row found an idle object.
+// Objects enter a cache only if their generation is m_cacheable, which none has in central mode.
+//
+// As long as no thread but one has a cache of the core, that one takes no lock: m_sole is its cache, whose gate it enters instead. Any
+// other thread first takes the lock and stops that gate (section).
+//
+// A list with `grows_early` has its next objects built when the last idle one is acquired, by one thread at a time. Others that find
+// none wait for that thread, and for nothing else. When its objects are outdated, it forgets those in use.
+//
+// Invariants: m_objects = m_outside + idle + fresh + being built <= bound       outside: in a thread's cache, or with a caller
+//             in use = m_outside − Σ held of the caches
+//             someone waits ⇒ central mode; without an offer ⇒ all that is available has been offered to others
+//             m_sole != null ⇒ no other cache was ever used, or all others were retired
+// Any thread may call; a local one's for one thread at a time. No user code, no upstream is called under the lock, which is that of
+// the core's caches. O(1), but for entering central mode, discard() and count(): O(threads + idle objects).
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/gate.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/instrument/tracked.hpp"
+#include "pooled/object/wait_queue.hpp"
+#include "pooled/options.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/registry.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/os/fork_gate.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/pool/foreign.hpp"
+#endif
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// The eight bytes by which a recycled object is known. A link points into the object it links to, so tools that look for leaks follow
+// it. Generations are multiples of k_step. For threads that own the object.
+//
+//   in use, or in a thread's cache   | generation | count |     count: for the object's handles
+//   in a stack                       | link, with k_linked in its lowest bits |
+struct alignas(8) recycle_node {
+    static constexpr std::uint32_t k_no_object = 0;  // a generation
+    static constexpr std::uint32_t k_step = 8;       // from one to the next
+
+    std::uint32_t generation = k_no_object;
+    atomic<std::uint32_t> count{0};
+
+    void set(std::uint32_t count_now, std::uint32_t generation_now) noexcept {
+        generation = generation_now;
+        count.store(count_now, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool is_linked() const noexcept {
+        return generation % k_step == k_linked &&
+               count.load(std::memory_order_relaxed) >> k_address_bits == 0;
+    }
+    // Addresses have at most 56 bits. Compiled to one store, and one load: no other thread uses the count meanwhile.
+    void link(recycle_node const* next) noexcept {
+        std::uint64_t const word = address_of(next) | k_linked;
+        halves const both{static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
+        std::memcpy(static_cast<void*>(this), &both, sizeof(both));
+    }
+    [[nodiscard]] recycle_node* next() const noexcept {
+        halves both;
+        std::memcpy(&both, static_cast<void const*>(this), sizeof(both));
+        std::uint64_t const word = std::uint64_t{both.high} << 32 | both.low;
+        return reinterpret_cast<recycle_node*>(static_cast<std::uintptr_t>(word - k_linked));
+    }
+
+private:
+    static constexpr std::uint32_t k_linked = 5;
+    static constexpr unsigned k_address_bits = 24;  // of the upper half
+    struct halves {
+        std::uint32_t low;
+        std::uint32_t high;
+    };
+};
+static_assert(sizeof(recycle_node) == recycle_node::k_step && alignof(recycle_node) == recycle_node::k_step);
+
+// Last in, first out. An object is linked to the one that was pushed eight before it: what is popped eight pops later is prefetched,
+// as from an array. Requires a lock, or one thread; size() may be read at any time. O(1).
+class recycle_stack {
+public:
+    [[nodiscard]] std::size_t size() const noexcept { return m_size; }
+
+    POOLED_ALWAYS_INLINE void push(recycle_node& n) noexcept {
+        std::size_t const size = m_size;
+        n.link(std::exchange(m_tops[size % k_ways], &n));
+        m_size = size + 1;
+    }
+    // The object pushed last, which the caller must set(); null when there is none.
+    [[nodiscard]] POOLED_ALWAYS_INLINE recycle_node* pop() noexcept {
+        std::size_t const size = m_size;
+        if (size == 0) return nullptr;
+        m_size = size - 1;
+        recycle_node*& top = m_tops[(size - 1) % k_ways];
+        recycle_node* const n = top;
+        top = n->next();
+        __builtin_prefetch(top, 1);
+        return n;
+    }
+
+    // That its newest object was not overwritten.
+    [[nodiscard]] bool is_sound() const noexcept {
+        return m_size == 0 || m_tops[(m_size - 1) % k_ways]->is_linked();
+    }
+    // Walks the stack: for tests.
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::array<recycle_node*, k_ways> tops = m_tops;
+        for (std::size_t left = m_size; left-- != 0; tops[left % k_ways] = tops[left % k_ways]->next())
+            if (tops[left % k_ways] == nullptr || !tops[left % k_ways]->is_linked()) return false;
+        return true;
+    }
+
+private:
+    static constexpr std::size_t k_ways = 8;
+
+    observed<std::size_t> m_size;
+    // [i]: the newest of those that were pushed when size % k_ways was i. Meaningless where there is none.
+    std::array<recycle_node*, k_ways> m_tops{};
+};
+
+struct recycle_limits {
+    std::size_t bound;   // objects at most
+    std::size_t growth;  // how many are built at a time; 0: `initial`, when there is none
+    double growth_factor = 1;
+    std::size_t initial = 0;
+    bool grows_early = false;
+    std::size_t object_bytes = 0;
+    std::size_t node_at = 0;       // bytes from an object's address to its node
+    std::uint32_t idle_count = 0;  // of a node in a thread's cache
+};
+static_assert(sizeof(recycle_limits) == k_cache_line && sizeof(wait_queue) == 5 * sizeof(void*));
+
+struct object_counts {
+    std::size_t capacity = 0;
+    std::size_t idle = 0;
+    std::size_t high_water = 0;  // unless the list grows early
+    std::size_t waiting = 0;
+    std::uint64_t built = 0;
+    std::size_t steps = 0;  // of growth, unless they failed, since the objects were outdated
+};
+
+class recycle_list : public pool_extension {
+public:
+    POOLED_API recycle_list(pool_core& core, recycle_limits const& limits) noexcept;
+
+    // A Derived(core, limits, arguments...), which must not throw, in a block of a core of its own: the core lasts until the list ends,
+    // and ends with that block if it is closed by then. Throws std::bad_alloc, and what upstream and building `initial` objects throw.
+    template <class Derived, sharing Sharing, class... Arguments>
+    [[nodiscard]] static Derived& make(pool_options const& options, recycle_limits const& limits,
+                                       std::size_t initial, Arguments&&... arguments) {
+        pool_core& core = g_registry.make(options, Sharing);
+        void* memory = nullptr;
+        POOLED_TRY {
+            [[maybe_unused]] tracking::for_itself const block{};
+            memory =
+                detail::allocate_bytes_or_throw(in_pool<Sharing>(core), sizeof(Derived), alignof(Derived));
+        }
+        POOLED_CATCH(...) {
+            core.close();
+            POOLED_RETHROW;
+        }
+        auto& made = *::new (memory) Derived(core, limits, std::forward<Arguments>(arguments)...);
+        core.exchange_extension(nullptr, std::addressof(made));
+        POOLED_TRY { made.recycle_list::reserve(initial); }
+        POOLED_CATCH(...) {
+            made.close();
+            POOLED_RETHROW;
+        }
+        return made;
+    }
+
+    [[nodiscard]] pool_core& core() const noexcept { return m_core; }
+    [[nodiscard]] std::size_t bound() const noexcept { return m_limits.bound; }
+    // How many objects are built at a time, but for growth_factor.
+    [[nodiscard]] std::size_t growth() const noexcept {
+        return detail::smaller(m_limits.growth, m_limits.bound);
+    }
+    // Objects of an earlier generation are destroyed when they are released.
+    [[nodiscard]] std::uint32_t generation() const noexcept { return m_generation; }
+
+    // An idle object that the calling thread has cached, or null. `Early`: of a list that grows early, the last one is left.
+    template <sharing Sharing, bool Early = false>
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop() noexcept {
+        if constexpr (Sharing == sharing::shared)
+            return pop_from(t_state().near_caches[m_index], Early ? std::uint32_t{m_spare} : 0);
+        else
+            return m_core.local_cache().recycled.pop_above(0);
+    }
+    // False when the thread has no cache, or one that is full or may not be used, or when the object is of an earlier generation;
+    // the caller then has it still. Otherwise the pool may no longer exist.
+    template <sharing Sharing>
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool push(void* p, recycle_node const& n) noexcept {
+        if constexpr (Sharing == sharing::shared)
+            return push_to(t_state().near_caches[m_index], p, n);
+        else
+            return n.generation == m_cacheable && m_core.local_cache().recycled.push_below(k_all, p);
+    }
+
+    // The result of a request: an object, or why there is none. is_used_up: the bound was reached and, at one moment, no object was
+    // idle. must_wait: the same, and the waiter is in the queue.
+    enum class outcome : unsigned char { is_served, is_used_up, must_wait, is_out_of_memory };
+    struct found {
+        void* object = nullptr;
+        outcome how = outcome::is_served;
+    };
+    // Called when pop() had no object. Finds one or builds some, and throws what that throws; the list is then as before. A waiter may
+    // have to wait, unless it `gives_up`, or the list is local.
+    [[nodiscard]] POOLED_API found take(waiter* self = nullptr, bool gives_up = false);
+    // The same, but waits as long as `deadline` says.
+    template <class Deadline>
+    [[nodiscard]] found wait(Deadline const& deadline) {
+        waiter self;
+        found result = take(&self);
+        while (result.how == outcome::must_wait)
+            result = take(&self, !self.wait(deadline));
+        return result;
+    }
+    // Called when push() did not take the object, which is destroyed if it is of an earlier generation. The list may be gone then.
+    POOLED_API void put(void* p) noexcept;
+    // An object in use, of that generation, was destroyed; the first waiter may build one in its place. The list may be gone then.
+    POOLED_API void remove(std::uint32_t generation) noexcept;
+    // An object in use was built anew in its place.
+    POOLED_API void renew(void* p) noexcept;
+
+    // Builds objects until there are `count`: all, or none. Throws std::bad_alloc, and what upstream and building one throw.
+    POOLED_API void reserve(std::size_t count);
+    // Destroys all idle objects, wherever they are, and returns their number. Of the objects in use:
+    enum class in_use {
+        keep,     // nothing changes
+        outdate,  // they are destroyed when they are released
+        close,    // the same, for the last time: nothing is cached from now on
+    };
+    POOLED_API std::size_t discard(in_use what) noexcept;
+    // The pool's handle is destroyed: the list ends with its last object.
+    POOLED_API void close() noexcept;
+
+    [[nodiscard]] POOLED_API object_counts count() noexcept;
+    // No object is idle, and none may be built, or there was no memory for the last one.
+    [[nodiscard]] POOLED_API bool is_used_up() noexcept;
+    // Calls `look` on the object that this thread would get, unless that is in another thread's cache, under the lock.
+    POOLED_API void inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept;
+    [[nodiscard]] POOLED_API bool is_valid() noexcept;
+
+    void on_retire(thread_cache& cache) noexcept override { retire(cache); }
+    void after_fork_in_child() noexcept override { forget_threads(); }
+
+protected:
+    ~recycle_list() = default;
+    // Until there are `count`, or memory has run out. Throws what building an object throws; what upstream throws, std::bad_alloc only if
+    // `all` are needed.
+    virtual void build_objects(recycle_stack& built, std::size_t count, bool all) = 0;
+    virtual void destroy_one(void* p) noexcept = 0;
+    // Calls destroy() on the list, to which no other thread can refer.
+    virtual void end() noexcept = 0;
+    template <sharing Sharing, class Derived>
+    static void destroy(Derived& one) noexcept {
+        pool_core& core = one.m_core;
+        core.exchange_extension(std::addressof(one), nullptr);
+        one.~Derived();
+        detail::deallocate_bytes(in_pool<Sharing>(core), std::addressof(one), sizeof(Derived),
+                                 alignof(Derived));
+    }
+
+private:
+    static constexpr std::uint32_t k_all = ~std::uint32_t{0};   // as many as the cache has space for
+    static constexpr std::uint32_t k_none = ~std::uint32_t{0};  // the generation of no object
+    // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, the sum equals the cost of
+    // entering central mode, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the same.
+    static constexpr std::uint32_t k_central_hits = 1024;
+    // A thread caches a small part of a bounded pool's objects, so that others seldom enter central mode for those.
+    static constexpr std::size_t k_cache_share = 16;
+    static constexpr std::size_t k_max_cached = 128;
+
+    [[nodiscard]] static POOLED_ALWAYS_INLINE void* pop_from(thread_cache* cache,
+                                                             std::uint32_t spare) noexcept {
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return nullptr;
+        void* const p = cache->recycled.pop_above(spare);
+        cache->gate.leave();
+        return p;
+    }
+    // m_cacheable is read inside the gate: it changes while all are stopped, or to let more objects in.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool push_to(thread_cache* cache, void* p,
+                                                    recycle_node const& n) noexcept {
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return false;
+        bool const is_pushed = n.generation == m_cacheable && cache->recycled.push_below(k_all, p);
+        cache->gate.leave();
+        return is_pushed;
+    }
+
+    // What a thread got under the lock: an object, permission to build some, which count under the bound from now on, both, or nothing.
+    struct grant {
+        void* object = nullptr;
+        std::size_t to_build = 0;
+    };
+    POOLED_API void retire(thread_cache& cache) noexcept;
+    POOLED_API void forget_threads() noexcept;
+    [[nodiscard]] recycle_node& node_of(void* p) const noexcept {
+        return *reinterpret_cast<recycle_node*>(static_cast<std::byte*>(p) + m_limits.node_at);
+    }
+    // Null for null.
+    [[nodiscard]] void* object_of(recycle_node* n) const noexcept {
+        return n != nullptr ? reinterpret_cast<std::byte*>(n) - m_limits.node_at : nullptr;
+    }
+    [[nodiscard]] bool is_central() const noexcept { return m_cacheable != m_generation; }
+
+#if POOLED_HAS_CODE
+    // A critical section: under the lock, or in the gate of the only thread that uses the list. All that no thread's cache serves works in
+    // one, but for count(), is_used_up() and what stops the caches. What it made available is offered to a waiter at its end.
+    class section {
+    public:
+        POOLED_ALWAYS_INLINE explicit section(recycle_list& list) noexcept : m_list(list) {
+            if (thread_cache* const sole = list.m_sole; sole == nullptr || !enter(*sole)) lock();
+        }
+        POOLED_ALWAYS_INLINE ~section() {
+            waiter* const to_wake =
+                m_list.m_waiters.empty() ? nullptr : m_list.m_waiters.offer(m_list.available());
+            if (m_gate != nullptr)
+                m_gate->leave();
+            else
+                m_list.m_core.caches().unlock();
+            waiter::wake(to_wake);
+        }
+        section(section const&) = delete;
+        section& operator=(section const&) = delete;
+
+    private:
+        POOLED_ALWAYS_INLINE bool enter(thread_cache& sole) noexcept {
+            if (t_state().near_caches[m_list.m_index] != &sole || !sole.gate.enter()) return false;
+            m_gate = &sole.gate;
+            if (m_list.m_sole == &sole) return true;  // again: another thread may have ended it
+            sole.gate.leave();
+            m_gate = nullptr;
+            return false;
+        }
+        POOLED_NOINLINE void lock() noexcept {
+            m_list.m_core.caches().lock();
+            if (m_list.m_sole == nullptr) return;
+            m_list.m_core.caches().stop();
+            m_list.m_sole = nullptr;
+            m_list.m_core.caches().resume();
+        }
+
+        recycle_list& m_list;
+        detail::gate<>* m_gate = nullptr;
+    };
+
+    // The calling thread's cache, made if it has none; null when it can have none. One of a foreign core grows in its own copy only.
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* attach() noexcept {
+        thread_cache* const mine = t_state().near_caches[m_index];
+        if (mine != nullptr && mine->gate.is_open()) return mine;
+        if (m_core.is_local()) return &m_core.local_cache();
+        return detail::is_foreign(m_core) ? nullptr : g_registry.attach(m_core);
+    }
+
+    // The functions that follow require a section.
+
+    // No thread has another cache, or has ever used it.
+    [[nodiscard]] bool is_only(thread_cache const* mine) const noexcept {
+        if (m_sole != nullptr) return true;
+        return m_core.caches().first() == mine && (mine == nullptr || mine->links.next == nullptr);
+    }
+    // The cache gets its memory here: in the gate, a thread takes no lock.
+    void choose_sole(thread_cache* mine) noexcept {
+        if (m_sole != nullptr || mine == nullptr || mine != t_state().near_caches[m_index] || !is_only(mine))
+            return;
+        if (mine->recycled.capacity() != 0 || mine->recycled.reserve(m_cache_capacity)) m_sole = mine;
+    }
+    void add_outside() noexcept {
+        m_outside.add(1);
+        m_high_water = detail::larger<std::size_t>(m_high_water, m_outside + m_idle.size());
+    }
+    // The object that was popped from a stack; null for null.
+    void* taken(recycle_node* n) noexcept {
+        if (n != nullptr) n->set(m_limits.idle_count, m_generation);
+        return object_of(n);
+    }
+    void flush(class_cache& cache, std::uint32_t n) noexcept {
+        auto const oldest = cache.oldest(n);
+        for (void* const one : oldest)
+            m_idle.push(node_of(one));
+        m_outside.subtract(oldest.size());
+        cache.drop_oldest(static_cast<std::uint32_t>(oldest.size()));
+    }
+    void collect(class_cache& cache) noexcept {
+        flush(cache, m_cache_capacity);
+        if (void* const hot = cache.pop_hot()) {
+            m_idle.push(node_of(hot));
+            m_outside.subtract(1);
+        }
+    }
+    // All that may hold objects.
+    template <class Visit>
+    POOLED_ALWAYS_INLINE void for_each_cache(Visit&& visit) noexcept {
+        if (thread_cache* const sole = m_sole) return visit(sole->recycled);
+        m_core.caches().for_each([&](thread_cache& cache) { visit(cache.recycled); });
+    }
+    void collect_all() noexcept {
+        for_each_cache([this](class_cache& cache) { collect(cache); });
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t held() noexcept {
+        std::size_t sum = 0;
+        for_each_cache([&sum](class_cache const& cache) { sum += cache.held(); });
+        return sum;
+    }
+    // An idle object of the caller's cache or the list; null when there is none. An empty cache is refilled: what is at the list's front is
+    // also the first to leave the cache.
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_idle(thread_cache* mine) noexcept {
+        bool const caches = mine != nullptr && !is_central();
+        if (caches)
+            if (void* const cached = mine->recycled.pop()) return cached;
+        void* const p = taken(m_idle.pop());
+        if (p == nullptr) return nullptr;
+        m_outside.add(1);
+        if (caches && m_idle.size() != 0) refill(mine->recycled);
+        return p;
+    }
+    void refill(class_cache& cache) noexcept {
+        if (m_cache_capacity <= 2 || (cache.capacity() == 0 && !cache.reserve(m_cache_capacity))) return;
+        auto const count =
+            static_cast<std::uint32_t>(detail::smaller<std::size_t>(m_cache_capacity / 2 - 1, m_idle.size()));
+        void** const array = cache.fill(count);
+        std::uint32_t const generation = m_generation;
+        for (std::uint32_t i = count; i-- != 0;) {
+            recycle_node* const n = m_idle.pop();
+            n->set(m_limits.idle_count, generation);
+            array[i] = object_of(n);
+        }
+        m_outside.add(count);
+    }
+    void push_idle(void* p, thread_cache* mine) noexcept {
+        if (mine != nullptr && !is_central()) {
+            class_cache& cache = mine->recycled;
+            if (cache.push(p)) return;
+            if (cache.capacity() != 0) flush(cache, m_cache_capacity / 2);
+            if (cache.capacity() != 0 || cache.reserve(m_cache_capacity))
+                if (cache.push(p)) return;
+        }
+        m_idle.push(node_of(p));
+        m_outside.subtract(1);
+    }
+    void enter_central_mode() noexcept {
+        if (is_central()) return;
+        if (m_sole == nullptr) m_core.caches().stop();
+        m_cacheable = k_none;
+        m_hits = 0;
+        collect_all();
+        if (m_sole == nullptr) m_core.caches().resume();
+    }
+    // The product may be larger than any size: it is compared as it is.
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t next_growth() const noexcept {
+        std::size_t const left = m_limits.bound - m_objects;
+        if (m_limits.growth == 0) return m_objects == 0 ? detail::smaller(left, m_limits.initial) : 0;
+        if (!(m_limits.growth_factor > 1)) return detail::smaller(left, m_limits.growth);
+        double const more = static_cast<double>(m_objects) * (m_limits.growth_factor - 1);
+        if (more >= static_cast<double>(left)) return left;
+        return detail::smaller(left, detail::larger(m_limits.growth, static_cast<std::size_t>(more)));
+    }
+    POOLED_ALWAYS_INLINE void update_spare() noexcept {
+        bool const may_grow = m_objects < m_limits.bound && (m_limits.growth != 0 || m_objects == 0);
+        m_spare = m_limits.grows_early && may_grow ? 1 : 0;
+    }
+    void begin_step(std::size_t count) noexcept {
+        m_objects.add(count);
+        if (!m_limits.grows_early || count == 0) return;
+        m_builder = &t_state();
+        m_to_build = count;
+    }
+    // How many threads that wait may look for an object: as many as objects are there, or may be built. At the end of a step, all that waited for
+    // it look again.
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t available() const noexcept {
+        if (m_limits.grows_early) return m_builder != nullptr ? m_idle.size() : k_size_max;
+        return m_idle.size() + m_fresh.size() + (m_limits.bound - m_objects);
+    }
+    // For a release, or for another thread's step, but not in a constructor, nor in a fork, which that thread waits for.
+    [[nodiscard]] bool may_wait() const noexcept {
+        if (!m_limits.grows_early) return !m_core.is_local();
+        return m_builder != nullptr && m_builder != &t_state() && !fork_gate::is_passed();
+    }
+    // Empty: no object is idle in the list (in central mode: anywhere), none may be built, or what there is was offered to others.
+    [[nodiscard]] POOLED_ALWAYS_INLINE grant take_locked(thread_cache* mine, waiter const* self) noexcept {
+        bool const others_wait = !m_waiters.empty();
+        if (others_wait && !m_limits.grows_early && !m_waiters.admit(self, available())) return {};
+        void* p = pop_idle(mine);
+        if (p == nullptr && !is_central() && !is_only(mine)) {
+            enter_central_mode();
+            p = pop_idle(mine);
+        }
+        if (p != nullptr) {
+            if (is_central()) {
+                m_hits = others_wait ? 0 : m_hits + 1;  // the next one finds none, if it is a waiter's
+                if (m_hits >= k_central_hits) m_cacheable = m_generation;
+            }
+            if (!m_limits.grows_early || m_idle.size() != 0 || held() != 0) return {p};
+        } else {
+            m_hits = 0;
+            p = taken(m_fresh.pop());
+            if (p != nullptr) {
+                add_outside();
+                return {p};
+            }
+        }
+        if (m_builder != nullptr) return {p};
+        std::size_t const count = next_growth();
+        begin_step(count);
+        return {p, count};
+    }
+
+    // Without a section: `count` objects, which the list counts already. When memory has run out: none, or those that were built until then, unless it needs
+    // all. After an exception none, and the object that the caller had is idle again; one for memory is not passed on if it had one.
+    [[nodiscard]] POOLED_ALWAYS_INLINE recycle_stack build(std::size_t count, bool all, void* own) {
+        recycle_stack built;
+        auto const undo = [&]() noexcept {
+            destroy_all(built);
+            static_cast<void>(add(built, count, false));
+            if (own != nullptr) put(own);
+        };
+        POOLED_TRY {
+            // What the operating system does not have is refused now, the first growth included: to build until memory ends takes minutes,
+            // or ends the process.
+            std::size_t const most = m_limits.grows_early ? count : detail::larger(count, growth());
+            bool const has_memory =
+                !all || most <= 1 || m_core.may_give(saturating_multiply(most, m_limits.object_bytes));
+            if (has_memory) build_objects(built, count, all);
+        }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (own == nullptr) {
+                m_is_short = true;  // before the step ends, and another one may succeed
+                undo();
+                POOLED_RETHROW;
+            }
+        }
+        POOLED_CATCH(...) {
+            undo();
+            POOLED_RETHROW;
+        }
+        m_is_short = built.size() != count;
+        if (m_is_short && all) destroy_all(built);
+        return built;
+    }
+    // The end of a growth: so many were built, and `missing` are not. The caller may take one.
+    [[nodiscard]] POOLED_NOINLINE void* add(recycle_stack& built, std::size_t missing,
+                                            bool takes_one) noexcept {
+        section const own(*this);
+        m_built.add(built.size());
+        if (built.size() != 0) m_steps.add(1);
+        m_objects.subtract(missing);
+        void* const p = takes_one ? taken(built.pop()) : nullptr;
+        if (p != nullptr) add_outside();
+        recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
+        while (recycle_node* const n = built.pop())
+            to.push(*n);
+        m_builder = nullptr;
+        update_spare();
+        while (m_waiters.is_due(available()))  // a section offers only one object at its end
+            waiter::wake(m_waiters.offer(available()));
+        return p;
+    }
+    std::size_t destroy_all(recycle_stack& objects) noexcept {
+        std::size_t const count = objects.size();
+        while (void* const p = object_of(objects.pop()))
+            destroy_one(p);
+        return count;
+    }
+#endif
+
+    pool_core& m_core;
+    std::uint32_t const m_index;                        // in thread_state::near_caches
+    observed<std::uint32_t> m_cacheable{k_generation};  // the generation, or k_none
+    observed<std::uint32_t> m_generation{k_generation};
+    observed<std::uint32_t> m_spare;  // how many objects a thread's cache keeps for take()
+    static constexpr std::uint32_t k_generation = recycle_node::k_no_object + recycle_node::k_step;
+
+    alignas(k_cache_line) recycle_limits const m_limits;
+    // Two cache lines with all that most acquisitions and releases under the lock write: threads that wait for one another pass these on.
+    wait_queue m_waiters;
+    observed<std::size_t> m_objects;
+    observed<std::size_t> m_outside;
+    std::uint32_t m_hits = 0;  // acquisitions in a row that found an idle object
+    std::uint32_t const m_cache_capacity;
+    recycle_stack m_idle;
+
+    recycle_stack m_fresh;
+    observed<thread_cache*> m_sole;
+    observed<bool> m_is_short;  // the last growth failed because memory ran out
+    observed<std::size_t> m_high_water;
+    observed<std::uint64_t> m_built;  // ever
+    std::size_t m_others = 1;         // objects in use that were forgotten, and the pool's handle
+    observed<std::size_t> m_steps;
+    thread_state const* m_builder = nullptr;  // of a list that grows early
+    std::size_t m_to_build = 0;               // by that thread
+};
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE recycle_list::recycle_list(pool_core& core, recycle_limits const& limits) noexcept
+    : m_core(core),
+      m_index(core.slot()),
+      m_limits(limits),
+      m_cache_capacity(static_cast<std::uint32_t>(
+          detail::clamp<std::size_t>(limits.bound / k_cache_share, 2, k_max_cached))) {
+    update_spare();
+    core.caches().add_recycled();
+}
+
+POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) {
+    if (m_index == k_far_slot) {
+        far_pass const pass(m_core.id());
+        if (pass)
+            if (void* const p = pop_from(t_state().find(m_core.id()), m_spare)) return {p};
+    }
+    thread_cache* const mine = attach();
+    for (;;) {
+        grant g;
+        bool waits = false;
+        {
+            section const own(*this);
+            g = take_locked(mine, self);
+            if (self != nullptr) {
+                bool const has_nothing = g.object == nullptr && g.to_build == 0;
+                waits = has_nothing && !gives_up && may_wait();
+                if (waits) enter_central_mode();  // the caches are empty: they stay so
+                waits ? m_waiters.wait(*self) : m_waiters.leave(*self);
+            }
+            choose_sole(mine);
+        }
+        if (waits) return {nullptr, outcome::must_wait};
+        if (g.to_build == 0)
+            return {g.object, g.object != nullptr ? outcome::is_served : outcome::is_used_up};
+        recycle_stack built = build(g.to_build, m_limits.grows_early, g.object);
+        std::size_t const missing = g.to_build - built.size();
+        void* const first = add(built, missing, !m_limits.grows_early);
+        if (void* const p = g.object != nullptr ? g.object : first) return {p};
+        if (missing != 0) return {nullptr, outcome::is_out_of_memory};
+    }
+}
+POOLED_CODE void recycle_list::put(void* p) noexcept {
+    recycle_node const& n = node_of(p);
+    if (m_index == k_far_slot) {
+        far_pass const pass(m_core.id());
+        if (pass && push_to(t_state().find(m_core.id()), p, n)) return;
+    }
+    thread_cache* const mine = attach();
+    std::uint32_t const generation = n.generation;
+    {
+        section const own(*this);
+        if (generation == m_generation) {
+            push_idle(p, mine);
+            return choose_sole(mine);
+        }
+    }
+    destroy_one(p);
+    remove(generation);
+}
+POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
+    bool is_last = false;
+    {
+        section const own(*this);
+        if (generation == k_none || (m_limits.grows_early && generation != m_generation)) {
+            --m_others;
+        } else {
+            m_outside.subtract(1);
+            m_objects.subtract(1);
+            update_spare();
+        }
+        is_last = m_objects + m_others == 0;
+    }
+    if (is_last) end();
+}
+POOLED_CODE void recycle_list::renew(void* p) noexcept {
+    section const own(*this);
+    node_of(p).set(m_limits.idle_count, m_generation);
+    m_built.add(1);
+}
+POOLED_CODE void recycle_list::reserve(std::size_t count) {
+    thread_cache* const mine = attach();  // the first acquisition needs no memory for it
+    std::size_t more = 0;
+    {
+        section const own(*this);
+        more = count > m_objects ? count - m_objects : 0;
+        begin_step(more);
+        choose_sole(mine);
+    }
+    recycle_stack built = build(more, true, nullptr);
+    std::size_t const missing = more - built.size();
+    static_cast<void>(add(built, missing, false));
+    if (missing != 0) POOLED_THROW(std::bad_alloc());
+}
+POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
+    recycle_stack all;
+    {
+        scoped_lock const lock(m_core.caches());
+        m_core.caches().stop();
+        m_sole = nullptr;
+        bool const was_central = is_central();
+        if (what != in_use::keep) {
+            std::uint32_t const next = m_generation + recycle_node::k_step;
+            m_generation = next != recycle_node::k_no_object ? next : k_generation;
+        }
+        m_cacheable = was_central || what == in_use::close ? k_none : std::uint32_t{m_generation};
+        collect_all();
+        all = std::exchange(m_idle, recycle_stack());
+        while (recycle_node* const n = m_fresh.pop())
+            all.push(*n);
+        if (m_limits.grows_early && what != in_use::keep) {
+            m_others += m_outside;
+            m_outside = 0;
+            m_objects = m_builder != nullptr ? m_to_build : 0;
+            m_steps = 0;
+            m_is_short = false;
+            update_spare();
+        }
+        if (what == in_use::close)
+            m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
+        m_core.caches().resume();
+    }
+    if (m_limits.grows_early) return destroy_all(all);
+    // Each may be replaced as soon as it is destroyed.
+    std::size_t const count = all.size();
+    recycle_stack none;
+    while (void* const p = object_of(all.pop())) {
+        destroy_one(p);
+        static_cast<void>(add(none, 1, false));
+    }
+    return count;
+}
+POOLED_CODE void recycle_list::close() noexcept {
+    discard(in_use::close);
+    m_core.close();
+    remove(k_none);
+}
+// Reads without stopping the owners: an object may be counted in two places at that moment.
+POOLED_CODE object_counts recycle_list::count() noexcept {
+    scoped_lock const lock(m_core.caches());
+    std::size_t const kept = m_idle.size() + m_fresh.size();
+    return {.capacity = m_outside + kept,
+            .idle = kept + detail::smaller<std::size_t>(held(), m_outside),
+            .high_water = m_high_water,
+            .waiting = m_waiters.size(),
+            .built = m_built,
+            .steps = m_steps};
+}
+POOLED_CODE bool recycle_list::is_used_up() noexcept {
+    scoped_lock const lock(m_core.caches());
+    return m_idle.size() + m_fresh.size() + held() == 0 && (next_growth() == 0 || m_is_short);
+}
+POOLED_CODE void recycle_list::inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept {
+    thread_cache* const mine = attach();
+    section const own(*this);
+    POOLED_CHECK(m_idle.is_sound(), "pooled: an idle object was overwritten");
+    void* const next = pop_idle(mine);
+    if (next == nullptr) return;
+    look(*this, next);
+    push_idle(next, mine);
+}
+POOLED_CODE bool recycle_list::is_valid() noexcept {
+    if (!m_core.is_valid()) return false;
+    scoped_lock const lock(m_core.caches());
+    m_core.caches().stop();
+    std::size_t const cached = held();
+    std::size_t const kept = m_idle.size() + m_fresh.size();
+    bool const valid = m_idle.is_valid() && m_fresh.is_valid() && cached <= m_outside &&
+                       m_outside + kept <= m_objects && m_objects <= m_limits.bound &&
+                       (m_limits.grows_early || m_outside + m_idle.size() <= m_high_water) &&
+                       (!is_central() || cached == 0) &&
+                       (m_waiters.empty() || (is_central() && !m_waiters.is_due(available())));
+    m_core.caches().resume();
+    return valid;
+}
+// The caches' lock is held.
+POOLED_CODE void recycle_list::retire(thread_cache& cache) noexcept {
+    if (m_sole == &cache) m_sole = nullptr;
+    collect(cache.recycled);
+    cache.recycled.release();
+}
+// In a forked child: neither the waiters exist there, nor a thread that was building, unless it is the one that forked.
+POOLED_CODE void recycle_list::forget_threads() noexcept {
+    m_waiters.clear();
+    if (m_builder == nullptr || m_builder == &t_state()) return;
+    m_builder = nullptr;
+    m_objects.subtract(m_to_build);
+    update_spare();
+}
+
+#endif
+
+}  // namespace detail
+POOLED_END_NAMESPACE

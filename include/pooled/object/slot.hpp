@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A slot: the memory of one recycled object, from its construction to its destruction.
+//
+//   | control | list | node | … | header | T |     a whole number of cache lines: objects next to each other are used by
+//                                                  different threads
+//   control      owned by a std::shared_ptr: its control block
+//   list         that of the pool that built the object; outlives the slot
+//   node         with the list's generation when the object was built; k_no_object while there is none
+//   header       the word that unique_ptr and rc_ptr know objects by, and count in: smart/counted_object.hpp
+//
+// A slot is in one of these states, and may be used again only in the first:
+//
+//   idle ──acquire──▶ in use ──last owner──▶ released, watched by weak_ptrs ──last weak_ptr──▶ idle
+//                                            or destroyed, watched by weak_ptrs ─────────────▶ memory
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/object/recycle_list.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/standard_control_block.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+struct slot {
+    alignas(void*) std::byte control[standard_control_block::k_bytes_with_deleter];
+    recycle_list* list;
+    recycle_node node;
+
+    explicit slot(recycle_list* owner) noexcept : list(owner) {}
+};
+static_assert(offsetof(slot, control) == 0);
+
+template <class T>
+struct slot_layout {
+    static constexpr std::size_t k_align = detail::larger(alignof(T), k_cache_line);
+    static constexpr std::size_t k_offset =
+        round_up(sizeof(slot) + sizeof(count_header), detail::larger(alignof(T), alignof(count_header)));
+    static constexpr std::size_t k_bytes = round_up(k_offset + sizeof(T), k_cache_line);
+
+    [[nodiscard]] static void* memory_of(slot& s) noexcept {
+        return reinterpret_cast<std::byte*>(&s) + k_offset;
+    }
+    [[nodiscard]] static T& object_of(slot& s) noexcept {
+        return *std::launder(static_cast<T*>(memory_of(s)));
+    }
+    [[nodiscard]] static slot& slot_of(T* object) noexcept {
+        return *std::launder(reinterpret_cast<slot*>(reinterpret_cast<std::byte*>(object) - k_offset));
+    }
+};
+
+// The weak_ptr by which enable_shared_from_this knows its owner: its only member, private and not assignable from outside. In a
+// standard-layout class, object and first member have the same address, and a pointer to one is convertible to a pointer to the
+// other ([basic.compound]).
+template <class X>
+[[nodiscard]] std::weak_ptr<X>& owner_in(std::enable_shared_from_this<X> const& base) noexcept {
+    using base_type = std::enable_shared_from_this<X>;
+    static_assert(std::is_standard_layout_v<base_type> && sizeof(base_type) == sizeof(std::weak_ptr<X>) &&
+                      alignof(base_type) == alignof(std::weak_ptr<X>),
+                  "pooled: std::enable_shared_from_this of this standard library is not one std::weak_ptr");
+    return *std::launder(reinterpret_cast<std::weak_ptr<X>*>(const_cast<base_type*>(std::addressof(base))));
+}
+
+// Derives from one std::enable_shared_from_this, accessible and unambiguous: what std::shared_ptr asks for, too.
+template <class T>
+concept shares_from_this = requires(T const& object) { detail::owner_in(object); };
+
+// The weak_ptr inside a T that derives from enable_shared_from_this refers to T itself: it keeps the control block, so the slot
+// would never become idle. Without owners it is expired, and of no use.
+template <class T>
+void forget_owners([[maybe_unused]] T& object) noexcept {
+    if constexpr (shares_from_this<T>) detail::owner_in(object).reset();
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE

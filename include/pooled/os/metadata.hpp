@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The arena for the library's own structures: pools, thread caches, descriptors of chunks. It never calls malloc, so a pool can
+// implement malloc; it is never destroyed, so it works in static destructors; all pools share it.
+//
+//   region  | header | piece | piece | …      128 KiB at a multiple of 128 KiB, pieces of one size: the address of a piece
+//                                             gives its region, and an unused region returns to the system
+//   pieces over 25 KiB are pages of their own
+//
+// Invariants: a piece is aligned to two cache lines and is either in use or free in its region; live = pieces in use;
+//             empty = regions of a size with live == 0;
+//             a region is in the list of its size if and only if live < capacity.
+// Any thread may call; one lock, taken only on slow paths. O(1).
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/sanitizer.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+class metadata_arena {
+public:
+    // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more memory.
+    [[nodiscard]] POOLED_API void* try_allocate(std::size_t bytes) noexcept;
+
+    // As try_allocate(); all bytes are zero.
+    [[nodiscard]] void* try_allocate_zeroed(std::size_t bytes) noexcept {
+        void* const p = try_allocate(bytes);
+        if (p != nullptr && bytes <= k_largest_piece) __builtin_memset(p, 0, bytes);
+        return p;
+    }
+
+    // As allocate, but throws std::bad_alloc instead of returning null.
+    [[nodiscard]] void* allocate(std::size_t bytes) {
+        if (void* const p = try_allocate(bytes)) return p;
+        POOLED_THROW(std::bad_alloc());
+    }
+
+    // Requires a result of allocate with the same `bytes`.
+    POOLED_API void deallocate(void* p, std::size_t bytes) noexcept;
+
+    // Reserves `count` more pieces of `bytes`: as many such allocations as were reserved and not cancelled make no system call.
+    // Throws std::bad_alloc.
+    POOLED_API void reserve(std::size_t bytes, std::size_t count);
+    POOLED_API void cancel_reservation(std::size_t bytes, std::size_t count) noexcept;
+
+private:
+    static constexpr std::size_t k_region_bytes = std::size_t{128} << 10;
+    static constexpr std::size_t k_largest_piece = std::size_t{25}
+                                                   << 10;  // the descriptor of a chunk of 2 MiB
+    static constexpr std::size_t k_unit = 2 * k_cache_line;
+    static constexpr std::size_t k_lists = k_largest_piece / k_unit;
+
+    struct piece {
+        piece* next;
+    };
+
+    struct region;
+
+#if POOLED_HAS_CODE
+    struct alignas(k_unit) region {
+        list_links<region> links;
+        piece* free = nullptr;  // pieces that were in use before
+        std::uint32_t piece_bytes;
+        std::uint32_t capacity;
+        std::uint32_t live = 0;
+        std::uint32_t cut = 0;  // number of pieces that were ever in use
+
+        explicit region(std::size_t size) noexcept
+            : piece_bytes(static_cast<std::uint32_t>(size)),
+              capacity(static_cast<std::uint32_t>((k_region_bytes - sizeof(region)) / size)) {}
+
+        // Requires live < capacity.
+        [[nodiscard]] void* take() noexcept {
+            ++live;
+            if (free != nullptr) {
+                piece* const p = free;
+                free = p->next;
+                return p;
+            }
+            return reinterpret_cast<std::byte*>(this + 1) + std::size_t{cut++} * piece_bytes;
+        }
+        void put(void* p) noexcept {
+            free = ::new (p) piece{free};
+            --live;
+        }
+    };
+
+    static constexpr std::size_t piece_bytes(std::size_t bytes) noexcept {
+        return round_up(bytes == 0 ? 1 : bytes, bytes > k_largest_piece ? platform::k_page_bytes : k_unit);
+    }
+    static constexpr std::size_t list_of(std::size_t piece_size) noexcept {
+        return (piece_size / k_unit - 1) % k_lists;  // so that the compiler knows that the index is in range
+    }
+
+    // Everything that is cached and recycled can be reached from here, also by a leak checker.
+    [[nodiscard]] static void* map(std::size_t bytes, std::size_t align) noexcept {
+        void* const pages = platform::map_pages(bytes, align);
+        sanitizer::add_root(pages, bytes);
+        return pages;
+    }
+    static void unmap(void* p, std::size_t bytes) noexcept {
+        sanitizer::remove_root(p, bytes);
+        platform::unmap_pages(p, bytes);
+    }
+
+    // The functions that follow require the lock.
+    [[nodiscard]] bool add_region(std::size_t size) noexcept {
+        void* const pages = map(k_region_bytes, k_region_bytes);
+        if (pages == nullptr) return false;
+        m_regions[list_of(size)].push_front(*::new (pages) region(size));
+        ++m_empty[list_of(size)];
+        return true;
+    }
+#endif
+
+    detail::mutex m_mutex;
+    std::array<intrusive_list<region>, k_lists> m_regions{};
+    std::array<std::uint32_t, k_lists> m_empty{};     // regions without a piece in use
+    std::array<std::uint32_t, k_lists> m_reserved{};  // pieces
+};
+
+POOLED_STATE(metadata_arena, g_metadata);
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void* metadata_arena::try_allocate(std::size_t bytes) noexcept {
+    std::size_t const size = piece_bytes(bytes);
+    if (size > k_largest_piece) return map(size, platform::k_page_bytes);
+    scoped_lock const lock(m_mutex);
+    intrusive_list<region>& list = m_regions[list_of(size)];
+    if (list.empty() && !add_region(size)) return nullptr;
+    region& r = *list.first();
+    if (r.live == 0) --m_empty[list_of(size)];
+    if (r.live + 1 == r.capacity) list.remove(r);
+    return r.take();
+}
+
+POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept {
+    std::size_t const size = piece_bytes(bytes);
+    if (size > k_largest_piece) return unmap(p, size);
+    scoped_lock const lock(m_mutex);
+    region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
+    std::size_t const l = list_of(size);
+    if (r.live == r.capacity) m_regions[l].push_front(r);
+    r.put(p);
+    if (r.live != 0) return;
+    // One stays, and what reserve() made.
+    std::uint32_t const kept = (m_reserved[l] + r.capacity - 1) / r.capacity;
+    if (m_empty[l] < detail::larger<std::uint32_t>(kept, 1)) {
+        ++m_empty[l];
+        return;
+    }
+    m_regions[l].remove(r);
+    unmap(&r, k_region_bytes);
+}
+
+POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
+    std::size_t const size = piece_bytes(bytes);
+    if (size > k_largest_piece) return;
+    scoped_lock const lock(m_mutex);
+    std::size_t const l = list_of(size);
+    std::size_t const wanted = m_reserved[l] + count;
+    std::size_t free = 0;
+    for (region const& r : m_regions[l])
+        free += r.capacity - r.live;
+    for (; free < wanted; free += m_regions[l].first()->capacity)
+        if (!add_region(size)) POOLED_THROW(std::bad_alloc());
+    m_reserved[l] = static_cast<std::uint32_t>(wanted);
+}
+
+POOLED_CODE void metadata_arena::cancel_reservation(std::size_t bytes, std::size_t count) noexcept {
+    std::size_t const size = piece_bytes(bytes);
+    if (size > k_largest_piece) return;
+    scoped_lock const lock(m_mutex);
+    m_reserved[list_of(size)] -= static_cast<std::uint32_t>(count);
+}
+
+#endif
+
+}  // namespace detail
+POOLED_END_NAMESPACE

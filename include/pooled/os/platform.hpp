@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The whole interface to the operating system. To port the library: write a class that is an operating_system, and choose it below.
+//
+//   operating_system       the contract
+//   linux_platform …       the systems: platform_linux.hpp, platform_windows.hpp, platform_apple.hpp, platform_posix.hpp
+//   platform               the system, and what is built on it alike everywhere
+//   platform_atomics       the part of it that inlined code calls: no file of a user that has the compiled library includes a system
+//                          header
+//
+// Any thread may call any function.
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+#if !defined(_WIN32)  // first, for the single header, which has the text of each file once
+#include "pooled/os/platform_posix.hpp"
+#endif
+#if defined(__linux__)
+#include "pooled/os/platform_linux.hpp"
+#elif defined(_WIN32)
+#include "pooled/os/platform_windows.hpp"
+#elif defined(__APPLE__)
+#include "pooled/os/platform_apple.hpp"
+#endif
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+#if defined(__linux__)
+using system_platform = linux_platform;
+#elif defined(_WIN32)
+using system_platform = windows_platform;
+#elif defined(__APPLE__)
+using system_platform = apple_platform;
+#else
+using system_platform = posix_platform;
+#endif
+
+#if POOLED_HAS_CODE
+// What a system provides. No function throws, and none uses malloc unless noted.
+template <class System>
+concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintptr_t word, std::uint64_t bits,
+                                    std::int64_t ns, atomic<std::uint32_t>& state, char const* name,
+                                    void (*function)(), void (*hook)(void*)) {
+    // Flags.
+    { System::k_map_unit } -> std::convertible_to<std::size_t>;   // mappings begin at multiples of it
+    { System::k_discards_to_zero } -> std::convertible_to<bool>;  // a discarded page reads as zero
+    { System::k_has_fork } -> std::convertible_to<bool>;          // a process can get a child with its memory
+
+    // Pages.
+    //
+    // A power of two, at least 4096: the unit of discard_pages() and populate_pages().
+    { System::page_bytes() } noexcept -> std::same_as<std::size_t>;
+    // Of `bytes`, at a multiple of the second, a power of two: zero, untouched pages. Null: the system has no more.
+    { System::map_pages(bytes, bytes) } noexcept -> std::same_as<void*>;
+    // Requires a result of map_pages() with the same `bytes`. False: the system did not take them back, and they are as before.
+    { System::unmap_pages(p, bytes) } noexcept -> std::same_as<bool>;
+    // Require whole pages of one mapping. discard_pages(): the system may have the memory, the contents are lost, and the next use needs
+    // no call; false: nothing changed. populate_pages(): the first use causes no page fault, contents are kept; false: not supported.
+    { System::discard_pages(p, bytes) } noexcept -> std::same_as<bool>;
+    { System::populate_pages(p, bytes) } noexcept -> std::same_as<bool>;
+    // False: the machine, with its swap, is too small for as many.
+    { System::may_hold(bytes) } noexcept -> std::same_as<bool>;
+    // Requires fresh pages from a multiple of 2 MiB on. Asks for huge ones and touches the first, if that is quick.
+    { System::take_huge_pages(p, bytes) } noexcept -> std::same_as<void>;
+    // collapse_page(): replaces the small pages of 2 MiB in use by a huge one. Returns the time that this took, in nanoseconds.
+    { System::may_collapse() } noexcept -> std::same_as<bool>;
+    { System::collapse_page(p, bytes) } noexcept -> std::same_as<std::int64_t>;
+
+    // Barrier, where POOLED_HAS_MEMBARRIER is not 0. After enable_barrier() has returned true, in this process, run_barrier() makes each
+    // running thread execute a full barrier before it returns. False: the system does not allow it.
+    { System::enable_barrier() } noexcept -> std::same_as<bool>;
+    { System::run_barrier() } noexcept -> std::same_as<bool>;
+
+    // Threads and processes.
+    //
+    // For each thread in which the argument was set to one that is not null, hook(argument) runs on the thread when it ends, after
+    // the destructors of its thread_local objects if the system can do that. False: not supported.
+    { System::make_exit_key(word, hook) } noexcept -> std::same_as<bool>;
+    { System::set_exit_argument(word, p) } noexcept -> std::same_as<bool>;
+    // The bounds of the calling thread's own stack, low and high; they stay as they are where the system does not say. May use malloc.
+    { System::find_stack(word, word) } noexcept -> std::same_as<void>;
+    // Requires that the first leaves every lock of the library held, and that the other two release them. True: they run before a fork,
+    // and after it in the parent and in the child. False: no memory.
+    { System::at_fork(function, function, function) } noexcept -> std::same_as<bool>;
+
+    // Waiting.
+    //
+    // Sleeps while `state` is the value, for at most `ns` under 10^9 times 2^31; negative: without an end. May return early.
+    { System::wait_while(state, std::uint32_t{}, ns) } noexcept -> std::same_as<void>;
+    { System::wake_one(state) } noexcept -> std::same_as<void>;
+    { System::wake_all(state) } noexcept -> std::same_as<void>;
+    { System::yield() } noexcept -> std::same_as<void>;
+    // Requires under 10^9. May return early; no cancellation point if the system can do that, since the caller may hold a lock.
+    { System::sleep(ns) } noexcept -> std::same_as<void>;
+    // Nanoseconds since an unspecified moment; coarse_time() is cheap, with a resolution of some milliseconds.
+    { System::time() } noexcept -> std::same_as<std::int64_t>;
+    { System::coarse_time() } noexcept -> std::same_as<std::int64_t>;
+    // The number of the processor that runs the thread, which may change at any moment. Not exact where the system does not tell.
+    { System::processor() } noexcept -> std::same_as<std::size_t>;
+
+    // The program.
+    //
+    // A variable of the environment, for use before main, too; null in a program that has more rights than its user.
+    { System::trusted_variable(name) } noexcept -> std::same_as<char const*>;
+    // Numbers that a program's input does not predict, not for cryptography. False: the system has none now.
+    { System::random(bits) } noexcept -> std::same_as<bool>;
+};
+static_assert(operating_system<system_platform>);
+
+// 1: allowed; -1: not; 0: not read yet.
+POOLED_STATE(atomic<int>, g_allows_huge_pages, {0});
+#endif
+// Set permanently when the system refuses the barrier that it allowed before, because a seccomp filter was installed meanwhile.
+// From then on, no stopped cache is resumed and none is created: threads keep no caches, and every call takes a lock.
+POOLED_STATE(atomic<bool>, g_is_barrier_refused, {false});
+
+// A variable of the environment says what the library does not understand. `what` says what it may be.
+inline void report_variable(char const* name, char const* value, char const* what) noexcept {
+    std::fprintf(stderr, "pooled: the environment variable %s is \"%.64s\" and is ignored; %s\n", name, value,
+                 what);
+}
+
+struct platform : system_platform {
+    static constexpr std::size_t k_page_bytes = 4096;  // to which sizes are rounded; pages may be larger
+
+    // A variable of the environment; null where it is not set, or where another user set it (a program that runs setuid).
+    [[nodiscard]] POOLED_API static char const* trusted_variable(char const* name) noexcept;
+
+    // For a loop that waits until another processor has executed a few hundred instructions at most.
+    static void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        asm volatile("isb");  // on processors without hardware threads, `yield` does not wait
+#elif defined(__riscv)
+        asm volatile(".4byte 0x0100000f");  // `pause`, or an empty fence on processors without Zihintpause
+#endif
+    }
+
+    // A bijection on 64 bits in which each input bit affects all output bits (the finaliser of SplitMix64).
+    [[nodiscard]] static constexpr std::uint64_t scatter(std::uint64_t x) noexcept {
+        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+        x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+        return x ^ (x >> 31);
+    }
+
+    struct page_range {
+        std::uintptr_t first;
+        std::uintptr_t end;
+    };
+    // The pages of `page` bytes that lie wholly within [address, address + bytes); empty: first >= end.
+    [[nodiscard]] static constexpr page_range whole_pages(std::uintptr_t address, std::size_t bytes,
+                                                          std::size_t page) noexcept {
+        return {round_up(address, page), round_down(address + bytes, page)};
+    }
+
+    // A per-thread hook. Not a thread_local object, because it runs after all thread_local destructors of the thread where the
+    // system allows that, and arming it allocates no memory (with glibc, a thread's control block contains its first 32 keys).
+    class thread_exit_hook {
+    public:
+        constexpr thread_exit_hook() noexcept = default;
+#if POOLED_HAS_CODE
+        // Called once, before the first arm().
+        void create(void (*hook)(void*)) noexcept { m_created = make_exit_key(m_key, hook); }
+        // When the calling thread ends, the hook will run with `argument`, which is not null. False: not supported.
+        [[nodiscard]] bool arm(void* argument) const noexcept {
+            return m_created && set_exit_argument(m_key, argument);
+        }
+#endif
+    private:
+        [[maybe_unused]] std::uintptr_t m_key = 0;
+        [[maybe_unused]] bool m_created = false;
+    };
+
+    [[nodiscard]] static bool is_barrier_refused() noexcept {
+        return g_is_barrier_refused.load(std::memory_order_relaxed);
+    }
+
+#if !POOLED_HAS_CODE
+    [[nodiscard]] static std::size_t page_bytes() noexcept;  // no code of a user calls it
+#else
+    // Whether map_pages could provide `bytes` in pieces: the machine must be large enough, and the limits of the process and the
+    // kernel's settings must allow the mapping. To find out, it maps all of them, untouched, and unmaps them again.
+    [[nodiscard]] static bool may_map(std::size_t bytes) noexcept {
+        if (!may_hold(bytes)) return false;
+        void* const p = map_pages(bytes, 1);
+        if (p != nullptr) unmap_pages(p, bytes);
+        return p != nullptr;
+    }
+
+    // Returns the pages within [p, p + bytes) to the system. Returns the bytes. Only whole pages, because the system would round
+    // lengths up and include pages that are in use.
+    static std::size_t release_pages(std::byte* p, std::size_t bytes) noexcept {
+        auto const [first, end] = whole_pages(address_of(p), bytes, page_bytes());
+        if (first >= end || !discard_pages(p + (first - address_of(p)), end - first)) return 0;
+        return end - first;
+    }
+
+    // Makes the pages of [p, p + bytes) resident and writable, so that their first use causes no page fault. The contents are kept.
+    // Where the system does not support this, it writes a byte per page: only for pages that are empty.
+    static void touch_pages(std::byte* p, std::size_t bytes) noexcept {
+        std::size_t const page = page_bytes();
+        auto const first = round_down(address_of(p), page);
+        if (populate_pages(p - (address_of(p) - first), round_up(address_of(p) + bytes, page) - first))
+            return;
+        for (std::size_t i = 0; i < bytes; i += k_page_bytes)
+            *reinterpret_cast<std::byte volatile*>(p + i) = std::byte{0};
+    }
+
+    // Called before the first heavy_barrier. False where the kernel or a sandbox does not allow the barrier, and light barriers are no
+    // fences: threads then keep no caches, and every call takes a lock. Only the first call asks, which takes microseconds.
+    [[nodiscard]] static bool has_heavy_barrier() noexcept {
+        if constexpr (POOLED_HAS_MEMBARRIER == 0) return true;
+        int has = g_has_heavy_barrier.load(std::memory_order_relaxed);
+        if (has == 0) {
+            has = enable_barrier() ? 1 : -1;
+            g_has_heavy_barrier.store(has, std::memory_order_relaxed);
+        }
+        return has == 1 || POOLED_HAS_MEMBARRIER == 2;
+    }
+    // Every running thread of the process executes a full barrier before this returns. If the system refuses, this waits until all
+    // earlier stores of every thread are visible: a store stays in its processor's store buffer for microseconds at most (Morrison
+    // and Afek, "Temporally bounding TSO", 2015, measured half a millisecond with interrupts; this waits 20). Without
+    // POOLED_HAS_MEMBARRIER, a fence: std_atomics::light_barrier() is then one, too.
+    static void heavy_barrier() noexcept {
+        if (POOLED_HAS_MEMBARRIER == 1 ||
+            (POOLED_HAS_MEMBARRIER == 2 && g_has_heavy_barrier.load(std::memory_order_relaxed) == 1)) {
+            // A forked child may have to enable it again.
+            if (!is_barrier_refused() && (run_barrier() || (enable_barrier() && run_barrier()))) return;
+            g_is_barrier_refused.store(true, std::memory_order_relaxed);
+            std::atomic_thread_fence(std::memory_order_seq_cst);
+            for (std::int64_t const end = coarse_time() + 20'000'000; coarse_time() < end;)
+                sleep(5'000'000);
+        }
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+
+    // For a loop that polls something that another thread is about to change. Sleeps after a few calls, because a thread with
+    // real-time priority must let the other one run.
+    static void pause(unsigned attempt) noexcept {
+        constexpr unsigned k_attempts_awake = 16;
+        if (attempt < k_attempts_awake)
+            yield();
+        else
+            sleep(50'000);
+    }
+
+    // Whether a pool may ask for huge pages, as the variable POOLED_HUGE_PAGES says to a program that runs already: 0 turns them off, 1 is
+    // the default. Read once, when the first pool is made.
+    [[nodiscard]] static bool allows_huge_pages() noexcept {
+        int allows = g_allows_huge_pages.load(std::memory_order_relaxed);
+        if (allows != 0) return allows == 1;
+        constexpr char const* k_name = "POOLED_HUGE_PAGES";
+        char const* const value = trusted_variable(k_name);
+        bool const is_digit = value != nullptr && (value[0] == '0' || value[0] == '1') && value[1] == '\0';
+        allows = is_digit && value[0] == '0' ? -1 : 1;
+        int unread = 0;
+        bool const is_first =
+            g_allows_huge_pages.compare_exchange_strong(unread, allows, std::memory_order_relaxed);
+        if (is_first && value != nullptr && !is_digit)
+            detail::report_variable(k_name, value, "0 turns huge pages off, 1 is the default");
+        return allows == 1;
+    }
+
+    // Where the system has no random numbers: from the clock and the addresses of this process.
+    [[nodiscard]] static std::uint64_t random_bits() noexcept {
+        std::uint64_t bits = 0;
+        if (random(bits)) return bits;
+        return scatter(static_cast<std::uint64_t>(time()) ^ scatter(address_of(&bits)));
+    }
+#endif
+};
+
+// The policy of base/atomics.hpp, extended by functions of the system.
+struct platform_atomics : std_atomics {
+    POOLED_API static void wait_while(detail::atomic<std::uint32_t>& state, std::uint32_t value,
+                                      std::int64_t timeout_ns = -1) noexcept;
+    POOLED_API static void wake_one(detail::atomic<std::uint32_t>& state) noexcept;
+    POOLED_API static void wake_all(detail::atomic<std::uint32_t>& state) noexcept;
+    [[nodiscard]] POOLED_API static std::int64_t time() noexcept;
+    POOLED_API static void pause(unsigned attempt) noexcept;
+    static void relax() noexcept { platform::relax(); }
+    // A thread_local object of the calling thread.
+    template <class T>
+    [[nodiscard]] static T& per_thread(T& own) noexcept {
+        return own;
+    }
+#if POOLED_HAS_CODE
+    static void heavy_barrier() noexcept { platform::heavy_barrier(); }
+#endif
+};
+
+#if POOLED_HAS_CODE
+POOLED_CODE void platform_atomics::wait_while(detail::atomic<std::uint32_t>& state, std::uint32_t value,
+                                              std::int64_t timeout_ns) noexcept {
+    platform::wait_while(state, value, timeout_ns);
+}
+POOLED_CODE void platform_atomics::wake_one(detail::atomic<std::uint32_t>& state) noexcept {
+    platform::wake_one(state);
+}
+POOLED_CODE void platform_atomics::wake_all(detail::atomic<std::uint32_t>& state) noexcept {
+    platform::wake_all(state);
+}
+POOLED_CODE char const* platform::trusted_variable(char const* name) noexcept {
+    return system_platform::trusted_variable(name);
+}
+POOLED_CODE std::int64_t platform_atomics::time() noexcept { return platform::time(); }
+POOLED_CODE void platform_atomics::pause(unsigned attempt) noexcept { platform::pause(attempt); }
+#endif
+
+}  // namespace detail
+POOLED_END_NAMESPACE

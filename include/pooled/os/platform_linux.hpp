@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The contract of os/platform.hpp by Linux: what it has beyond POSIX, by its system calls.
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/platform_posix.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#if POOLED_HAS_CODE
+#include <limits.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+#if POOLED_HAS_CODE
+// Huge pages, as far as they are quick to get.
+//
+// The first touch of a huge page takes 0.2 ms, which 512 small ones exceed. But it takes 5 ms where a hypervisor had taken the memory
+// back and must supply 512 small pages again. So each huge page that the library asks for is timed. After a slow one, small pages are used
+// for twenty times as long: slow ones take at most a twentieth of the time. The state is the machine's: one for all pools.
+POOLED_STATE(atomic<std::int64_t>, g_small_pages_until, {0});
+POOLED_STATE(atomic<bool>, g_has_huge_pages, {false});  // the system has provided one
+#endif
+
+struct linux_platform : posix_platform {
+    static constexpr bool k_discards_to_zero = true;
+
+#if POOLED_HAS_CODE
+    // Of the kernel's interface, whose headers would be included in every user's code: test/unit/os/platform.cpp compares them.
+    static constexpr int k_futex_wait = 128;       // FUTEX_WAIT_PRIVATE
+    static constexpr int k_futex_wake = 129;       // FUTEX_WAKE_PRIVATE
+    static constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
+    static constexpr int k_barrier = 8;            // MEMBARRIER_CMD_PRIVATE_EXPEDITED
+    static constexpr int k_collapse = 25;          // MADV_COLLAPSE
+    struct machine_memory {                        // sysinfo(2)
+        long uptime;
+        unsigned long loads[3], total_ram, free_ram, shared_ram, buffer_ram, total_swap, free_swap;
+        unsigned short processes, padding;
+        unsigned long total_high, free_high;
+        unsigned unit;  // of the sizes, in bytes
+    };
+
+    static bool discard_pages(std::byte* p, std::size_t bytes) noexcept {
+        return ::madvise(p, bytes, MADV_DONTNEED) == 0;
+    }
+    // Since Linux 5.14.
+    static bool populate_pages([[maybe_unused]] std::byte* p, [[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef MADV_POPULATE_WRITE
+        return ::madvise(p, bytes, MADV_POPULATE_WRITE) == 0;
+#else
+        return false;
+#endif
+    }
+    [[nodiscard]] static bool may_hold(std::size_t bytes) noexcept {
+        machine_memory machine{};
+        return ::syscall(__NR_sysinfo, &machine) != 0 || machine.unit == 0 ||
+               bytes / machine.unit <= std::size_t{machine.total_ram} + machine.total_swap;
+    }
+
+    static void take_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef MADV_HUGEPAGE
+        if (!are_huge_pages_quick()) return;
+        ::madvise(p, bytes, MADV_HUGEPAGE);
+        time_huge_page([p] { *static_cast<std::byte volatile*>(p) = std::byte{0}; });
+#endif
+    }
+    [[nodiscard]] static bool may_collapse() noexcept {
+        return g_has_huge_pages.load(std::memory_order_relaxed) && are_huge_pages_quick();
+    }
+    // Since Linux 6.1.
+    static std::int64_t collapse_page(void* p, std::size_t bytes) noexcept {
+        return time_huge_page([&] { ::madvise(p, bytes, k_collapse); });
+    }
+
+    [[nodiscard]] static bool enable_barrier() noexcept {
+        return ::syscall(__NR_membarrier, k_barrier_register, 0, 0) == 0;
+    }
+    static bool run_barrier() noexcept { return ::syscall(__NR_membarrier, k_barrier, 0, 0) == 0; }
+
+    // Takes microseconds, allocates, and for the main thread reads /proc/self/maps.
+    static void find_stack(std::uintptr_t& low, std::uintptr_t& high) noexcept {
+        int const kept = errno;
+        pthread_attr_t attributes;
+        if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
+            void* first = nullptr;
+            std::size_t bytes = 0;
+            std::size_t guard = 0;
+            if (::pthread_attr_getstack(&attributes, &first, &bytes) == 0 &&
+                ::pthread_attr_getguardsize(&attributes, &guard) == 0 && bytes > guard) {
+                low = address_of(first) + guard;
+                high = address_of(first) + bytes;
+            }
+            ::pthread_attr_destroy(&attributes);
+        }
+        errno = kept;
+    }
+
+    static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value, std::int64_t ns) noexcept {
+        timespec const at_most{static_cast<time_t>(ns / 1'000'000'000),
+                               static_cast<long>(ns % 1'000'000'000)};
+        ::syscall(__NR_futex, &state, k_futex_wait, value, ns < 0 ? nullptr : &at_most, nullptr, 0);
+    }
+    static void wake_one(atomic<std::uint32_t>& state) noexcept {
+        ::syscall(__NR_futex, &state, k_futex_wake, 1, nullptr, nullptr, 0);
+    }
+    static void wake_all(atomic<std::uint32_t>& state) noexcept {
+        ::syscall(__NR_futex, &state, k_futex_wake, INT_MAX, nullptr, nullptr, 0);
+    }
+    // A system call, because nanosleep() is a cancellation point, and the caller may hold a lock.
+    static void sleep(std::int64_t ns) noexcept {
+        timespec const moment{0, static_cast<long>(ns)};
+        ::syscall(__NR_clock_nanosleep, CLOCK_MONOTONIC, 0, &moment, nullptr);
+    }
+
+    [[nodiscard]] static std::size_t processor() noexcept {
+        return static_cast<std::size_t>(::sched_getcpu());
+    }
+
+    // With glibc, file capabilities count, too.
+    [[nodiscard]] static char const* trusted_variable(char const* name) noexcept {
+#if defined(__GLIBC__) && defined(_GNU_SOURCE)
+        return ::secure_getenv(name);
+#else
+        return posix_platform::trusted_variable(name);
+#endif
+    }
+    [[nodiscard]] static bool random(std::uint64_t& bits) noexcept {
+        constexpr unsigned k_do_not_wait = 1;  // GRND_NONBLOCK: does not wait for entropy early in the boot
+        return ::syscall(__NR_getrandom, &bits, sizeof(bits), k_do_not_wait) == long{sizeof(bits)};
+    }
+
+private:
+    static constexpr std::int64_t k_slow_huge_page = 1'500'000;
+    static constexpr std::int64_t k_least_huge_page = 20'000;  // a small one takes 2 µs at most
+
+    [[nodiscard]] static bool are_huge_pages_quick() noexcept {
+        return coarse_time() >= g_small_pages_until.load(std::memory_order_relaxed);
+    }
+    // Calls get(), which gets a huge page from the system. Returns the time it took: of the processor, without that in which other
+    // threads ran.
+    template <class Get>
+    static std::int64_t time_huge_page(Get&& get) noexcept {
+        std::int64_t const begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        get();
+        std::int64_t const took = read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
+        if (took >= k_least_huge_page) g_has_huge_pages.store(true, std::memory_order_relaxed);
+        if (took >= k_slow_huge_page)
+            g_small_pages_until.store(coarse_time() + 20 * took, std::memory_order_relaxed);
+        return took;
+    }
+#endif
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The contract of os/platform.hpp by POSIX: mmap, pthreads, clock_gettime. The base of platform_linux.hpp and
+// platform_apple.hpp, and all that the other systems have (the BSDs).
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#if POOLED_HAS_CODE
+#include <time.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#if POOLED_TRACKED
+#include <dlfcn.h>
+#endif
+#endif
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// Under a name of the library's own: <pthread.h> would be included in every user's code. With glibc it belongs to the file that
+// calls it, and forgets the handlers when that is unloaded.
+extern "C" int pooled_at_fork(void (*prepare)(), void (*parent)(), void (*child)())
+    POOLED_SYMBOL("pthread_atfork");
+
+#if POOLED_HAS_CODE
+// Where map_pages() looks first: below what it mapped last, or where something was unmapped since.
+POOLED_STATE(atomic<std::uintptr_t>, g_map_hint, {0});
+#endif
+
+struct posix_platform {
+    static constexpr std::size_t k_map_unit = 4096;
+    static constexpr bool k_discards_to_zero = false;
+    static constexpr bool k_has_fork = true;
+    static constexpr std::size_t k_hinted_align = std::size_t{2} << 20;
+
+    [[nodiscard]] static bool at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
+        return pooled_at_fork(prepare, parent, child) == 0;
+    }
+
+#if POOLED_HAS_CODE
+    [[nodiscard]] static std::size_t page_bytes() noexcept {
+        long const bytes = ::sysconf(_SC_PAGESIZE);
+        return bytes > long{k_map_unit} ? static_cast<std::size_t>(bytes) : k_map_unit;
+    }
+
+    // Usually one call. Otherwise it maps more and unmaps the excess, so that what remains touches the mapping above it: `align`
+    // bytes below that are free again. Mappings that touch are one to the kernel, and Linux allows a process 65,530.
+    [[nodiscard]] static void* map_pages(std::size_t bytes, std::size_t align) noexcept {
+        auto const map = [](std::uintptr_t at, std::size_t length) noexcept -> std::byte* {
+            void* const p = ::mmap(reinterpret_cast<void*>(at), length, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+        };
+        std::size_t const page = page_bytes();
+        if (bytes > k_size_max - page) return nullptr;
+        std::size_t const length = round_up(bytes, page);
+        bool const has_hint = align >= k_hinted_align;
+        std::byte* p =
+            map(has_hint ? round_down(g_map_hint.load(std::memory_order_relaxed), align) : 0, length);
+        if (p == nullptr) return nullptr;
+        if ((address_of(p) & (align - 1)) != 0) {
+            ::munmap(p, length);
+            std::size_t const span = saturating_add(length, align);
+            std::byte* const wide = span == k_size_max ? nullptr : map(0, span);
+            if (wide == nullptr) return nullptr;
+            std::size_t const before = round_down(address_of(wide) + align, align) - address_of(wide);
+            p = wide + before;
+            ::munmap(wide, before);
+            if (before != align) ::munmap(p + length, align - before);
+        }
+        if (has_hint) g_map_hint.store(address_of(p) - length, std::memory_order_relaxed);
+        return p;
+    }
+    static bool unmap_pages(void* p, std::size_t bytes) noexcept {
+        if (::munmap(p, bytes) != 0) return false;
+        if (bytes >= k_hinted_align) g_map_hint.store(address_of(p), std::memory_order_relaxed);
+        return true;
+    }
+
+    static bool discard_pages(std::byte* p, std::size_t bytes) noexcept {
+#ifdef MADV_FREE
+        return ::madvise(p, bytes, MADV_FREE) == 0;
+#else
+        return ::madvise(p, bytes, MADV_DONTNEED) == 0;
+#endif
+    }
+    static bool populate_pages(std::byte*, std::size_t) noexcept { return false; }
+    [[nodiscard]] static bool may_hold(std::size_t) noexcept { return true; }
+
+    static void take_huge_pages(void*, std::size_t) noexcept {}
+    [[nodiscard]] static bool may_collapse() noexcept { return false; }
+    static std::int64_t collapse_page(void*, std::size_t) noexcept { return 0; }
+
+    [[nodiscard]] static bool enable_barrier() noexcept { return false; }
+    static bool run_barrier() noexcept { return false; }
+
+    [[nodiscard]] static bool make_exit_key(std::uintptr_t& key, void (*hook)(void*)) noexcept {
+#if defined(__linux__) && !defined(__GLIBC__)
+        // musl: the destructors of thread_local objects are called by a key, too, and keys in the order in which they were made.
+        static thread_local struct any {
+            ~any() { asm volatile(""); }
+        } first;
+#endif
+        pthread_key_t made{};
+        if (::pthread_key_create(&made, hook) != 0) return false;
+        key = static_cast<std::uintptr_t>(made);
+        return true;
+    }
+    [[nodiscard]] static bool set_exit_argument(std::uintptr_t key, void* argument) noexcept {
+        return ::pthread_setspecific(static_cast<pthread_key_t>(key), argument) == 0;
+    }
+    static void find_stack(std::uintptr_t&, std::uintptr_t&) noexcept {}
+
+    [[nodiscard]] static std::uint32_t& word_of(atomic<std::uint32_t>& state) noexcept {
+        return reinterpret_cast<std::uint32_t&>(state);
+    }
+    static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value, std::int64_t ns) noexcept {
+        if (ns < 0) return std::atomic_ref(word_of(state)).wait(value, std::memory_order_relaxed);
+        if (state.load(std::memory_order_relaxed) != value) return;
+        sleep(ns < 1'000'000 ? ns : 1'000'000);
+    }
+    static void wake_one(atomic<std::uint32_t>& state) noexcept {
+        std::atomic_ref(word_of(state)).notify_one();
+    }
+    static void wake_all(atomic<std::uint32_t>& state) noexcept {
+        std::atomic_ref(word_of(state)).notify_all();
+    }
+    static void yield() noexcept { ::sched_yield(); }
+    static void sleep(std::int64_t ns) noexcept {
+        timespec const moment{0, static_cast<long>(ns)};
+        ::nanosleep(&moment, nullptr);
+    }
+
+    [[nodiscard]] static std::int64_t read_clock(clockid_t clock) noexcept {
+        timespec now{};
+        ::clock_gettime(clock, &now);
+        return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+    }
+    [[nodiscard]] static std::int64_t time() noexcept { return read_clock(CLOCK_MONOTONIC); }
+    [[nodiscard]] static std::int64_t coarse_time() noexcept {
+#ifdef CLOCK_MONOTONIC_COARSE
+        return read_clock(CLOCK_MONOTONIC_COARSE);
+#else
+        return time();
+#endif
+    }
+    [[nodiscard]] static std::size_t processor() noexcept {
+        return reinterpret_cast<std::uintptr_t>(::pthread_self()) / 4096;
+    }
+
+    [[nodiscard]] static char const* trusted_variable(char const* name) noexcept {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): as any program that reads its environment
+        return ::getuid() == ::geteuid() && ::getgid() == ::getegid() ? std::getenv(name) : nullptr;
+    }
+    [[nodiscard]] static bool random([[maybe_unused]] std::uint64_t& bits) noexcept {
+#if defined(__linux__)  // musl has no arc4random
+        return false;
+#else
+        ::arc4random_buf(&bits, sizeof(bits));
+        return true;
+#endif
+    }
+
+#if POOLED_TRACKED
+    struct code_place {
+        char const* file = nullptr;
+        void const* file_base = nullptr;
+        char const* function = nullptr;
+    };
+    [[nodiscard]] static bool find_code(void const* address, code_place& found) noexcept {
+        Dl_info info{};
+        if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;
+        found = {info.dli_fname, info.dli_fbase, info.dli_sname};
+        return true;
+    }
+#endif
+#endif
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE

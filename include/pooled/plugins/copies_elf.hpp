@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How the copies of plugins/copies.hpp find each other where the dynamic loader loads ELF files: each file has a note, even if
+// names are hidden, and the loader lists the notes of all loaded files.
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+struct copy_directory;
+
+inline constexpr std::uint32_t k_copy_interface = 3;
+
+// The note points to this. Null until this file has found the directory. Hidden, so every executable and shared library has its own,
+// whatever else they share.
+using copy_link = atomic<copy_directory*>;
+POOLED_HIDDEN POOLED_USED inline constinit copy_link
+    g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
+POOLED_HIDDEN inline constinit atomic<std::uint32_t> g_is_pinned{0};
+
+// The files that the dynamic loader has in memory: dl_iterate_phdr, declared under a name of the library's own. <link.h> would
+// include <elf.h>, with 2000 macros and 500 lines, in every user's code, and <dlfcn.h> is 75 lines. These declarations are the
+// binary interface of every 64-bit ELF system; test/unit/os/copies.cpp compares them with both headers.
+
+// Elf64_Phdr.
+struct program_header {
+    std::uint32_t p_type;
+    std::uint32_t p_flags;
+    std::uint64_t p_offset;
+    std::uint64_t p_vaddr;
+    std::uint64_t p_paddr;
+    std::uint64_t p_filesz;
+    std::uint64_t p_memsz;
+    std::uint64_t p_align;
+};
+inline constexpr std::uint32_t k_header_load = 1;
+inline constexpr std::uint32_t k_header_interpreter = 3;
+inline constexpr std::uint32_t k_header_note = 4;
+
+// The first members of dl_phdr_info; more follow.
+struct loaded_file {
+    std::uint64_t dlpi_addr;
+    char const* dlpi_name;
+    program_header const* dlpi_phdr;
+    std::uint16_t dlpi_phnum;
+};
+
+// RTLD_DEFAULT, and RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE.
+inline constexpr void* k_all_files = nullptr;
+inline constexpr int k_keep = 0x1006;
+
+// Calls visit for each file, under the loader's lock, until it returns a value other than 0.
+extern "C" int pooled_iterate_files(int (*visit)(loaded_file*, std::size_t, void*),
+                                    void* argument) __asm__("dl_iterate_phdr");
+
+// R: --gc-sections keeps the section. The offset needs no relocation when the file is loaded. 3: k_copy_interface.
+#define POOLED_COPY_NOTE                                                               \
+    ".pushsection .note.pooled,\"aGR\",%note,pooled_note_" POOLED_ABI_NAME ",comdat\n" \
+    ".balign 4\n"                                                                      \
+    ".long 7, 8, 3\n"                                                                  \
+    ".asciz \"pooled\"\n"                                                              \
+    ".balign 4\n"                                                                      \
+    "1: .quad pooled_link_" POOLED_ABI_NAME " - 1b\n"                                  \
+    ".popsection\n"
+asm(POOLED_COPY_NOTE);
+
+struct copy_note {
+    std::uint32_t name_bytes = 7;
+    std::uint32_t content_bytes = 8;
+    std::uint32_t type = k_copy_interface;
+    char name[8]{'p', 'o', 'o', 'l', 'e', 'd'};
+};
+
+// With the variables of the calling file: the dynamic linker may call another file's search_directory().
+struct directory_search {
+    bool may_make;  // whether to use the calling file's own directory if no other file has one
+    copy_directory& own;
+    copy_link& link;
+    copy_directory* found = nullptr;
+};
+
+struct file_search {
+    void const* address;
+    char const* name = nullptr;  // null: the executable, which is never unloaded
+};
+
+// Visitors. The first one may run a visit of its own, under the loader's lock.
+POOLED_API int search_directory(loaded_file*, std::size_t, void* search) noexcept;
+POOLED_API int search_file(loaded_file* file, std::size_t, void* search) noexcept;
+// Requires a loaded file. Takes the loader's lock.
+[[nodiscard]] POOLED_API bool keep_loaded(char const* file) noexcept;
+
+#if POOLED_HAS_CODE
+
+// Calls visit(copy_link&) for each note of one loaded file. It looks for notes at every multiple of 4, because linkers align
+// other notes in different ways.
+template <class Visit>
+void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
+    copy_note const wanted;
+    for (int i = 0; i < file.dlpi_phnum; ++i) {
+        if (file.dlpi_phdr[i].p_type != k_header_note) continue;
+        auto* const notes = reinterpret_cast<std::byte*>(file.dlpi_addr + file.dlpi_phdr[i].p_vaddr);
+        for (std::size_t at = 0; at + sizeof(wanted) + 8 <= file.dlpi_phdr[i].p_memsz; at += 4) {
+            std::byte* const content = notes + at + sizeof(wanted);
+            if (__builtin_memcmp(notes + at, &wanted, sizeof(wanted)) != 0) continue;
+            std::ptrdiff_t offset = 0;
+            __builtin_memcpy(&offset, content, sizeof(offset));
+            visit(*reinterpret_cast<copy_link*>(content + offset));
+        }
+    }
+}
+
+// The loader holds its lock during each dl_iterate_phdr (in glibc, where it is recursive), so copies do this one after the
+// other. On other systems, files are not unloaded, or do not have separate copies.
+POOLED_CODE int search_directory(loaded_file*, std::size_t, void* argument) noexcept {
+    auto& search = *static_cast<directory_search*>(argument);
+    auto const look = [](loaded_file* file, std::size_t, void* result) noexcept {
+        // acquire: pairs with the release below; the constructed directory is seen.
+        for_each_link(*file, [&](copy_link& link) {
+            if (copy_directory* const d = link.load(std::memory_order_acquire))
+                static_cast<directory_search*>(result)->found = d;
+        });
+        return 0;
+    };
+    pooled_iterate_files(look, &search);
+    if (search.found == nullptr && search.may_make) search.found = &search.own;
+    if (search.found != nullptr) search.link.store(search.found, std::memory_order_release);
+    return 1;
+}
+
+POOLED_CODE int search_file(loaded_file* file, std::size_t, void* argument) noexcept {
+    auto& search = *static_cast<file_search*>(argument);
+    bool is_here = false;
+    // The name that musl gives a static executable.
+    bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0' ||
+                         __builtin_strcmp(file->dlpi_name, "/proc/self/exe") == 0;
+    for (int i = 0; i < file->dlpi_phnum; ++i) {
+        auto const& part = file->dlpi_phdr[i];
+        is_executable = is_executable || part.p_type == k_header_interpreter;
+        is_here = is_here || (part.p_type == k_header_load &&
+                              address_of(search.address) - file->dlpi_addr - part.p_vaddr < part.p_memsz);
+    }
+    if (is_here && !is_executable) search.name = file->dlpi_name;
+    return is_here ? 1 : 0;
+}
+
+// A weak reference: an executable without libdl has no library to pin. dlsym rather than dlopen, because the linker warns about
+// dlopen in a static executable.
+[[gnu::weakref("dlsym")]] static void* dlsym_if_any(void* handle, char const* name);
+
+POOLED_CODE bool keep_loaded(char const* file) noexcept {
+    using dlopen_type = void* (*)(char const*, int);
+    auto const open = dlsym_if_any != nullptr
+                          ? reinterpret_cast<dlopen_type>(dlsym_if_any(k_all_files, "dlopen"))
+                          : nullptr;
+    return open != nullptr && open(file, k_keep) != nullptr;
+}
+
+#endif
+
+// From now on, dlclose() does not unload the calling file, because threads that end, other copies and the exit of the process
+// call into it. Must not be called under a lock of the library. Reports, once, a file that cannot be pinned.
+POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
+    if (g_is_pinned.load(std::memory_order_relaxed) != 0) return;
+    file_search self{.address = &g_is_pinned};
+    pooled_iterate_files(search_file, &self);
+    bool const is_pinned = self.name == nullptr || detail::keep_loaded(self.name);
+    if (g_is_pinned.exchange(1, std::memory_order_relaxed) == 0 && !is_pinned)
+        std::fprintf(stderr,
+                     "pooled: cannot keep %s loaded (dlopen with RTLD_NODELETE failed): it must not be "
+                     "unloaded; link it with -Wl,-z,nodelete\n",
+                     self.name);
+}
+
+// Null when no copy has a directory and the calling file, whose own one is given, may not make it the process's. O(loaded files) at the
+// first call, then one load.
+POOLED_HIDDEN POOLED_NOINLINE inline copy_directory* find_directory(copy_directory& own,
+                                                                    bool may_make) noexcept {
+    if (copy_directory* const known = g_copy_link.load(std::memory_order_acquire)) return known;
+    directory_search search{.may_make = may_make, .own = own, .link = g_copy_link};
+    pooled_iterate_files(search_directory, &search);
+    return search.found;
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE

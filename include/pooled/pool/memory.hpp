@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The memory of a pool and the threads' caches of it: it serves the calls that a thread's own cache could not.
+//
+//   thread's cache ◀─▶ cache_set: central free list of a class ◀─ slabs ─▶ slab_heap ◀─ chunks ─▶ upstream
+//
+// A pool that found no memory is *at its bound*: threads keep no blocks in their caches, so whatever is free is in the central lists
+// and the heap, and another failure is found out in O(1). It leaves that mode once it has served some thousand requests in a row, which
+// cost as much as entering it again.
+//
+// Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order, that
+// of the heap, those of the metadata arena and of upstream's counts. Upstream's resource, which may be a pool and use this one, is called
+// without any.
+// Invariants: those of the parts; at the bound, no cache of a shared pool holds a block. Any thread may call.
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/heap/slab_heap.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/options.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/stats.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// Decides when a pool looks for unused memory to return: at most once per period, and only in calls that are slow anyway. Any
+// thread may call; a period's end is reported to one thread.
+class release_clock {
+public:
+    // A `period` that is not positive means never.
+    explicit release_clock(std::chrono::milliseconds period) noexcept
+        : m_period(std::chrono::nanoseconds(detail::clamp(period, std::chrono::milliseconds(0), k_longest))
+                       .count()) {}
+
+    // `calls`: number of slow calls of the calling thread, which reads the clock at every 32nd.
+    [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
+        if (m_period <= 0 || calls % 32 != 0) return false;
+        std::int64_t const now = platform::coarse_time();
+        std::int64_t end = m_end.load(std::memory_order_relaxed);
+        if (now < end || !m_end.compare_exchange_strong(end, now + m_period, std::memory_order_relaxed))
+            return false;
+        return end != 0;  // the first call begins the first period
+    }
+
+private:
+    static constexpr std::chrono::milliseconds k_longest = std::chrono::hours(24 * 365);  // no sum overflows
+
+    std::int64_t m_period;
+    atomic<std::int64_t> m_end{0};
+};
+
+class pool_memory {
+public:
+    pool_memory(pool_options const& options, std::uint32_t pool_id, bool is_shared) noexcept
+        : m_upstream(options.upstream, options.max_bytes, options.huge_pages),
+          m_slabs({.pool_id = pool_id,
+                   .is_shared = is_shared,
+                   .has_small_slabs = options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes,
+                   .chunk_bytes = round_up(options.chunk_bytes != 0 ? options.chunk_bytes
+                                                                    : default_chunk_bytes(options.max_bytes),
+                                           k_granule_bytes),
+                   .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
+                  m_upstream),
+          m_caches({m_slabs, pool_id, is_shared}),
+          m_release_clock(options.release_unused_after),
+          m_touches_reserved(options.touch_reserved) {}
+
+    [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
+    [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
+
+    // A block of class `c` for the owner of `cache` (null: a thread without a cache), which has none. `large`: the request, if
+    // class_for() does not serve it. Null when the bound is reached and, at one moment, there was no free block anywhere; throws what
+    // upstream throws.
+    [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape large = {}) {
+        on_slow_call(cache);
+        std::size_t bytes = k_geometry[c].block_bytes;
+        if (is_exact(c, large.bytes)) {
+            if (large.bytes > k_size_max / 4 || large.align > k_size_max / 4)
+                POOLED_THROW_OR(std::bad_alloc(), nullptr);
+            if (large.bytes > m_upstream.max_bytes()) return nullptr;
+            bytes = large.bytes;
+            cache = nullptr;
+            c = k_exact;
+        }
+        // Blocks of the class that other threads have cached are used before any upstream is called.
+        void* const block = allocate_or_grow(
+            [&] { return m_caches.allocate(c, cache, large); },
+            [&] { return (c != k_exact && (steal(c) || find_slab(c, cache))) || grow(c, large); }, bytes);
+        if (c >= k_first_large && block != nullptr) {
+            std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
+            note_taken(round_up(bytes, k_granule_bytes) * (1 + refilled));
+        }
+        // Entering that mode takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request in it some 30 ns more.
+        if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8) [[unlikely]] {
+            scoped_lock const lock(m_caches);
+            if (m_searches == 0) m_caches.leave_bound();
+        }
+        return block;
+    }
+
+    // `c`: that of the block's slab. True: the pool is closed, and that was its last reference.
+    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+        on_slow_call(cache);
+        if (c >= k_first_large) return deallocate_large(c, cache, block);
+        return !m_caches.deallocate(c, cache, block) && drop_references(1);
+    }
+
+    // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
+    // the bound does not allow it. `large`: the request, if one of them is large or k_exact. Strong guarantee. O(spans).
+    [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large = {});
+
+    // Returns all free memory: chunks to upstream, the pages of free blocks to the system. Returns the number
+    // of bytes. O(threads + slabs + cached blocks).
+    std::size_t trim() noexcept;
+
+    // Returns all slabs to upstream, including those with blocks in use. O(threads + slabs + cached blocks).
+    void discard() noexcept {
+        upstream::call under_way(m_upstream);
+        intrusive_list<chunk> all;
+        {
+            scoped_lock const lock(m_caches);
+            all = m_caches.steal_all([&] {
+                for (class_index c = 0; c < cache_set::k_lists; ++c)
+                    m_caches[c].discard();
+                return m_slabs.detach_all(under_way);
+            });
+        }
+        m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
+    }
+
+    // Afterwards, no thread uses a cache, and deallocations are counted. True: there was no other reference than the handle's. Requires
+    // the lock of the caches, and the registry's.
+    [[nodiscard]] bool close() noexcept;
+
+    void fill(pool_stats& sum) noexcept;
+    [[nodiscard]] bool is_valid() noexcept;
+
+    // Called before and after a fork.
+    void before_fork() noexcept { m_upstream.before_fork(); }
+    void after_fork_in_child() noexcept {
+        m_upstream.forget_others();
+        m_slabs.forget_others();
+        m_searches = 0;
+    }
+
+private:
+    // What large blocks left free returns at once when it is more than this and than what is in use: it may be most of the pool's memory,
+    // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
+    static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
+    // Not for each block: for so many bytes, or a 32nd of the pool's memory.
+    static constexpr std::size_t k_least_excess = std::size_t{4} << 20;
+    void release_excess(std::size_t freed) noexcept;
+    [[nodiscard]] bool release_some() noexcept;
+    void note_taken(std::size_t bytes) noexcept {
+        std::size_t const left = m_left_free.load(std::memory_order_relaxed);
+        if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
+    }
+    // What is left over of memory that came for a large block is left free, as if blocks had been there.
+    [[nodiscard]] bool grow(class_index c, large_shape exact) {
+        std::size_t const bytes = m_slabs.grow(c, exact);
+        if (c >= k_first_large) m_left_free.fetch_add(bytes, std::memory_order_relaxed);
+        return bytes != 0;
+    }
+
+    // Whether a large request gets a span of its own: no class serves it, or the pool is bounded and the class is larger.
+    [[nodiscard]] bool is_exact(class_index c, std::size_t bytes) const noexcept {
+        return c == k_exact || (c >= k_first_large && m_upstream.is_bounded() &&
+                                round_up(bytes, k_granule_bytes) < k_geometry[c].block_bytes);
+    }
+
+    // The result of `take`; while that is null, `grow` is called, which says whether another attempt may succeed. A failure of
+    // upstream is treated like a bound. `bytes`: of the block.
+    template <class Take, class Grow>
+    [[nodiscard]] void* allocate_or_grow(Take&& take, Grow&& grow, std::size_t bytes) {
+        for (;;) {
+            std::uint32_t const epoch = m_caches.bound_epoch();
+            std::uint64_t const before = m_upstream.calls_ended();
+            if (void* const block = take()) return block;
+            if (m_caches.is_at_bound() && epoch == m_caches.bound_epoch() &&
+                !m_upstream.may_give_soon(bytes, before) && m_slabs.empty_bytes() == 0)
+                return nullptr;
+            POOLED_TRY {
+                if (grow()) continue;
+            }
+            POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
+                if (void* const block = search(take, grow, bytes)) return block;
+                POOLED_RETHROW;
+            }
+            return search(take, grow, bytes);
+        }
+    }
+    // At the bound. Null: there was no free block in any cache or list, no free span, and no memory in transit from or to upstream, at
+    // one moment.
+    template <class Take, class Grow>
+    [[nodiscard]] POOLED_NOINLINE void* search(Take& take, Grow& grow, std::size_t bytes) {
+        bound_search at_bound{*this};
+        scoped_lock const searching(at_bound);
+        // A release that the system refuses ends a call, which is not to be taken for another thread's.
+        for (bool may_release = true;;) {
+            std::uint64_t const before = m_upstream.calls_ended();
+            if (void* const block = take()) return block;
+            // A block that is longer than the free spans needs its own chunk.
+            bool const has_empty = may_release && m_slabs.empty_bytes() != 0;
+            bool const released = has_empty && m_slabs.release_chunks() != 0;
+            may_release = may_release && (released || !has_empty);
+            if (grow()) continue;
+            if (m_upstream.has_failed(bytes)) return nullptr;
+            if (!released && !m_upstream.wait_for_call(before)) return nullptr;
+        }
+    }
+    // From lock() to unlock(), the pool is at its bound: a local pool's cache is empty, and a shared pool's caches are not used.
+    struct bound_search {
+        pool_memory& of;
+
+        void lock() noexcept {
+            scoped_lock const own(of.m_caches);
+            ++of.m_searches;
+            of.m_caches.enter_bound();
+        }
+        void unlock() noexcept {
+            scoped_lock const own(of.m_caches);
+            if (of.m_searches != 0) --of.m_searches;
+            if (of.m_searches == 0 && of.m_caches.has_recycled()) of.m_caches.leave_bound();
+        }
+    };
+    static constexpr std::uint32_t k_served = 1024;  // requests in a row
+
+    // Looks into the caches of other threads, which takes as long as there are threads: not each time when there are many. O(1), amortised.
+    [[nodiscard]] bool steal(class_index c) noexcept {
+        std::uint32_t const crowd = m_caches.count() / 64;
+        if (m_caches.is_at_bound() || (crowd != 0 && m_caches[c].count_miss() % (crowd + 1) != 0))
+            return false;
+        scoped_lock const lock(m_caches);
+        return m_caches.steal(c);
+    }
+    // Cached blocks of other classes may be the only reason why slabs are in use: blocks that were freed in random order lie in
+    // as many slabs. Without this, 16 phases of 32 MiB held 170 MiB. The caller's cache returns the blocks that it did not need
+    // lately, and so do the central lists; if slabs are reserved for the class, all caches return all blocks.
+    [[nodiscard]] bool find_slab(class_index c, thread_cache* cache) noexcept {
+        if (m_caches.is_at_bound()) return m_slabs.has_free(c);
+        if (cache != nullptr) m_caches.flush_unused(*cache);
+        m_caches.drain_recent();
+        if (m_slabs.has_free(c)) return true;
+        if (!m_slabs.is_reserved_for(c)) return false;
+        scoped_lock const lock(m_caches);
+        return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
+    }
+    // True: those were the last. acq_rel: what every thread did to its block happens before the pool is destroyed.
+    [[nodiscard]] bool drop_references(std::uint64_t count) noexcept {
+        return m_references.fetch_sub(count, std::memory_order_acq_rel) == count;
+    }
+    [[nodiscard]] bool deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
+    std::size_t release_free() noexcept;
+
+    // Once in a period, returns memory that was not needed during it.
+    void on_slow_call(thread_cache* cache) noexcept {
+        std::uint32_t calls = 0;
+        if (cache != nullptr) {
+            cache->slow_calls.add(1);
+            calls = cache->slow_calls;
+        }
+        if (m_release_clock.is_due(calls)) [[unlikely]]
+            release_unused();
+    }
+    void release_unused() noexcept;
+
+    upstream m_upstream;
+    slab_heap m_slabs;
+    cache_set m_caches;
+    release_clock m_release_clock;
+    // One of the pool's handle; once it is closed, one of each block in use; and those of calls that must go on after their block is free.
+    atomic<std::uint64_t> m_references{1};
+    atomic<std::size_t> m_left_free{0};  // bytes that large blocks left free, and did not take again; a hint
+    atomic<std::size_t> m_drain_at{
+        0};                        // m_left_free when the recent addresses next go to their slabs; a hint
+    std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
+    bool m_touches_reserved;
+};
+
+inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
+    // Of an inlined class, the block is not verified yet.
+    std::size_t bytes =
+        c == k_exact ? g_page_map.find_owned(block).slab_at()->bytes() : k_geometry[c].block_bytes;
+    if (c < k_inlined_classes && cache != nullptr && !m_caches.is_at_bound())
+        bytes *= k_geometry[c].cache_blocks / 2U;  // those of a flush
+    // Many threads that end at once: only after the last of them has freed its block is it known what is free.
+    bool const is_late = c == k_exact || cache == nullptr;
+    if (is_late)
+        m_references.fetch_add(1, std::memory_order_relaxed);
+    else
+        release_excess(bytes);
+    bool const is_counted = !m_caches.deallocate(c, c != k_exact ? cache : nullptr, block);
+    if (is_late) release_excess(bytes);
+    std::uint64_t const references = std::uint64_t{is_counted} + std::uint64_t{is_late};
+    return references != 0 && drop_references(references);
+}
+
+inline void pool_memory::release_excess(std::size_t freed) noexcept {
+    m_left_free.fetch_add(freed, std::memory_order_relaxed);
+    // Again after a release: what other threads freed meanwhile, they compared with memory on its way to upstream.
+    while (release_some()) {}
+}
+inline bool pool_memory::release_some() noexcept {
+    std::size_t const used = m_upstream.used();
+    std::size_t const step = detail::larger(k_least_excess, used / 32);
+    std::size_t const left_free = m_left_free.load(std::memory_order_relaxed);
+    std::size_t const drain_at = m_drain_at.load(std::memory_order_relaxed);
+    if (drain_at > left_free + step) m_drain_at.store(left_free + step, std::memory_order_relaxed);
+    if (left_free <= k_kept_bytes) return false;
+    std::size_t const recent = m_caches.recent_bytes();
+    std::size_t const free = m_slabs.free_bytes() + recent;
+    std::size_t const in_use = used - detail::smaller(free, used);
+    if (detail::smaller(free, left_free) <= detail::larger(k_kept_bytes, in_use)) return false;
+    if (m_slabs.has_reservations()) return false;
+    // Each recent address keeps a chunk: a few hundred of them kept 723 MiB of 852.
+    if (recent != 0 && left_free >= drain_at) {
+        m_drain_at.store(left_free + step, std::memory_order_relaxed);
+        m_caches.drain_recent();
+    }
+    if (m_slabs.empty_bytes() < step) return false;
+    std::size_t const released = m_slabs.release_chunks(left_free);
+    note_taken(released);  // what is left in chunks in use still counts
+    return released != 0;
+}
+
+// Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
+inline std::size_t pool_memory::release_free() noexcept {
+    {
+        scoped_lock const lock(m_caches);
+        m_caches.steal_all([] { return true; });
+    }
+    return m_slabs.release_chunks();
+}
+
+// An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
+inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count, large_shape large) {
+    if (large.bytes > k_size_max / 4) POOLED_THROW(not_enough_memory(large.bytes));
+    if (count == 0) return true;
+    if (is_exact(a, large.bytes)) a = k_exact;
+    if (is_exact(b, large.bytes)) b = k_exact;
+    class_index const smaller = detail::smaller(a, b);
+    // A block that no class serves shares no span with others, so as many are reserved of each kind.
+    bool const are_apart = smaller != k_exact && (a == k_exact || b == k_exact);
+    class_index const larger = are_apart ? smaller : detail::larger(a, b);
+    slab_heap::request const what = m_slabs.request_for(larger, large);
+    // A request beyond the bound or the address space is refused before any chunk is requested.
+    std::size_t const all = saturating_multiply(count, what.bytes);
+    if (all > m_upstream.max_bytes()) return false;
+    if (all > k_max_reserved_bytes) POOLED_THROW(not_enough_memory(all));
+    slab_heap::attempt mine(m_slabs, {smaller, larger});
+    if (larger != k_exact) {
+        scoped_lock const lock(m_caches);
+        m_caches.drain_slots();
+        m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
+        m_caches.steal(larger);
+    }
+    std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
+    auto const attempt = [&](bool is_of_one_class) {
+        // While both classes are locked, so that no slab's blocks are counted in its class and, once it is free, in the heap.
+        return m_slabs.reserve(mine, what, [&] {
+            m_caches[smaller].lock();
+            if (larger != smaller) m_caches[larger].lock();
+            std::size_t wanted = count - detail::smaller(m_caches[larger].reserve(mine, count),
+                                                         m_caches[smaller].reserve(mine, count));
+            if (wanted != 0 && !is_of_one_class) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+            std::size_t const missing = m_slabs.claim(mine, what, wanted);
+            if (larger != smaller) m_caches[larger].unlock();
+            m_caches[smaller].unlock();
+            return missing;
+        });
+    };
+    // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since.
+    bool const is_of_one_class = smaller == larger;
+    if (!attempt(is_of_one_class)) {
+        release_free();
+        // If all objects are of one class, a bound that is just large enough for them suffices.
+        if (!attempt(is_of_one_class) && (is_of_one_class || !attempt(true))) return false;
+    }
+    if (m_touches_reserved) m_slabs.touch(mine);
+    if (are_apart && !reserve(k_exact, k_exact, count, large)) return false;
+    mine.settle();
+    return true;
+}
+
+inline std::size_t pool_memory::trim() noexcept {
+    m_slabs.forget_reservations();
+    std::size_t bytes = release_free();
+    for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
+        scoped_lock const lock(m_caches[c]);
+        bytes += m_caches[c].purge();
+    }
+    return bytes + m_slabs.purge();
+}
+
+POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
+    if (m_slabs.has_reservations()) return;  // no system call, either
+    m_slabs.collapse();
+    std::size_t const free_before = m_slabs.free_bytes();
+    {
+        scoped_lock const lock(m_caches);
+        m_caches.steal_from_idle();
+    }
+    m_caches.drain_slots();
+    m_caches.drain_recent();
+    if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_kept_bytes)
+        release_excess(free - free_before);  // large blocks, as if their owners had freed them now
+    std::size_t const unused = m_slabs.take_fewest_free();
+    std::size_t const released = m_slabs.release_chunks(unused);
+    m_slabs.purge(unused - detail::smaller(unused, released));
+}
+
+inline bool pool_memory::close() noexcept {
+    m_caches.leave_bound();
+    m_caches.steal_all([&] {
+        std::uint64_t in_use = 0;
+        for (class_index c = 0; c < cache_set::k_lists; ++c) {
+            m_caches[c].close();
+            in_use += m_caches[c].outside();
+        }
+        m_references.fetch_add(in_use, std::memory_order_relaxed);
+        m_caches.abandon_all();
+        return true;
+    });
+    return drop_references(1);
+}
+
+inline void pool_memory::fill(pool_stats& sum) noexcept {
+    scoped_lock const lock(m_caches);
+    m_caches.drain_slots();
+    size_class_stats exact;  // blocks of any size
+    for (class_index c = 0; c < cache_set::k_lists; ++c) {
+        central& list = m_caches[c];
+        size_class_stats& one = c != k_exact ? sum.classes[c] : exact;
+        scoped_lock const class_lock(list);
+        std::uint64_t unused = 0;
+        one.remote_frees = list.retired_remote_frees();
+        if (c != k_exact) {
+            one.block_bytes = k_geometry[c].block_bytes;
+            m_caches.for_each([&](thread_cache const& cache) {
+                one.cached += cache.classes[c].held();
+                unused += cache.classes[c].least_held();
+                one.remote_frees += cache.classes[c].net_frees();
+            });
+        }
+        one.in_use = list.outside() - detail::smaller(list.outside(), one.cached);
+        one.free = list.free();
+        one.high_water = list.note_high_water(unused);
+        one.slab_bytes = list.slab_bytes();
+        one.refills = list.refills();
+        one.flushes = list.flushes();
+        sum += one;
+        if (c < k_first_large) continue;
+        sum.large_in_use += one.in_use;
+        sum.large_bytes += one.in_use * one.block_bytes;
+        sum.large_cached_bytes += (one.cached + one.free) * one.block_bytes;
+    }
+    sum.large_bytes += exact.slab_bytes;
+    sum.bytes_in_use += exact.slab_bytes;
+    sum.upstream_bytes = m_upstream.used();
+    sum.upstream_calls = m_upstream.calls();
+    sum.max_bytes = m_upstream.is_bounded() ? m_upstream.max_bytes() : 0;
+    sum.threads = m_caches.count();
+}
+
+inline bool pool_memory::is_valid() noexcept {
+    scoped_lock const lock(m_caches);
+    m_caches.stop();
+    bool valid = m_slabs.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
+    for (class_index c = 0; c < k_class_count; ++c) {
+        scoped_lock const class_lock(m_caches[c]);
+        std::uint64_t held = 0;
+        m_caches.for_each([&](thread_cache const& cache) {
+            held += cache.classes[c].held();
+            valid = valid && cache.classes[c].is_valid();
+        });
+        valid = valid && m_caches[c].is_valid() && held <= m_caches[c].outside();
+    }
+    m_caches.resume();
+    return valid;
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE

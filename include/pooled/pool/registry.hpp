@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The pools of the process by id, and the events that affect all of them: threads that begin to use a pool, threads that end, forks.
+//
+// A pool keeps its id until its core is destroyed, so an id found in the page map or in a thread's table is never that of a
+// later pool. A thread's cache of a closed pool continues to exist, closed, until the thread's next slow call or its end.
+//
+// In a process with several copies of the library's state (plugins/copies.hpp), each copy has a registry, with its own id for each
+// pool. All use the default pool of the first copy that makes a pool, so inlined code that returns blocks to "the" default pool is
+// correct in each copy. A core of another copy is foreign: threads have no cache of it here, and its virtual functions serve it.
+// A block that the page map here does not know has the id 0, no pool's: it takes the slow path.
+//
+// Any thread may call. find() is one load; everything else takes the registry's lock, or none.
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/options.hpp"
+#include "pooled/os/fork_gate.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/plugins/copies.hpp"
+#include "pooled/pool/core.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/heap/checked_memory.hpp"
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/misuse.hpp"
+#include "pooled/os/metadata.hpp"
+#endif
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+inline constexpr char const* k_default_pool_name = "default";
+static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
+
+// In pool/concrete_core.hpp. Only a source that makes a pool, or allocates, refers to it.
+POOLED_HIDDEN extern memory_copy const k_copy_functions;
+
+class registry {
+public:
+    // acquire: pairs with the release in add(); the constructed core is seen.
+    [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept {
+        return m_cores[id].load(std::memory_order_acquire);
+    }
+
+    // A new core, under the lowest id that is free in the process. Throws std::bad_alloc when memory or ids (k_max_pools) run
+    // out, and std::invalid_argument for options that make no sense.
+    [[nodiscard]] POOLED_API pool_core& make(pool_options const& options, sharing kind);
+
+    void lock() noexcept { m_mutex.lock(); }
+    void unlock() noexcept { m_mutex.unlock(); }
+    // The core with this id is about to be destroyed. A fork finds it complete, or not at all.
+    void forget(std::uint32_t id) noexcept {
+        scoped_lock const own(m_mutex);
+        m_cores[id].store(nullptr, std::memory_order_relaxed);
+    }
+    // Calls `work(core)`, unless the pool of this cache, one of the calling thread's, is closed; it is not meanwhile. The result of that,
+    // or false.
+    template <class Work>
+    [[nodiscard]] bool with_open(thread_cache& cache, Work&& work) noexcept {
+        scoped_lock const own(m_mutex);
+        return cache.core != nullptr && work(*cache.core);
+    }
+    // Those of the calling thread whose pools were closed.
+    void free_closed_caches() noexcept;
+
+    // The default pool's core, made at the first call and never destroyed. Throws std::bad_alloc.
+    [[nodiscard]] pool_core& default_core() {
+        if (pool_core* const core = find(k_default_pool_id)) [[likely]]
+            return *core;
+        bool is_new = false;
+        return find_default_core({.name = k_default_pool_name}, is_new);
+    }
+    // As default_core(), made with `options` if it was not made before and no other copy's is used: `is_new` is then set.
+    [[nodiscard]] POOLED_API pool_core& find_default_core(pool_options const& options, bool& is_new);
+
+    // Whether another copy of the library made the core.
+    [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
+
+    // The record of this copy, for other copies.
+    [[nodiscard]] memory_copy const& as_copy() const noexcept { return m_copy; }
+    // libpooled-new.so calls the first, and each file with the compiled library the second, before other code of theirs runs. A default
+    // pool with no user but operator new is not for the copies of the library in other files, in which every call would be slow.
+    void begin_as_new() noexcept {
+        char const* none = nullptr;
+        m_abi.compare_exchange_strong(none, POOLED_ABI_LAYOUT "_new", std::memory_order_relaxed);
+    }
+    POOLED_API void add_program() noexcept;
+
+    // The core for addresses that the page map does not know, with the id of no pool. It is closed from the beginning, so that
+    // it keeps no block. Throws std::bad_alloc.
+    POOLED_API void make_unknown();
+
+    // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, or the
+    // system has no memory or does not support the gate's barrier. Requires a core that is not foreign. `for_now`: also for a thread that
+    // has ended, and without the barrier; the gate is then stopped.
+    [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core, bool for_now = false) noexcept;
+    // Returns all caches of the calling thread, whose thread_state that is.
+    static void end_thread(void* state) noexcept;
+
+private:
+    static bool return_large(thread_cache& cache) noexcept;
+    [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
+    void free(far_array& one) noexcept;
+    static void disown(thread_state& state, thread_cache& cache) noexcept;
+
+    void prepare();
+
+    static void before_fork() noexcept;
+    static void after_fork_in_parent() noexcept;
+    static void after_fork_in_child() noexcept;
+
+    // Requires the lock.
+    pool_core& add(std::uint32_t id, pool_core& core) noexcept {
+        m_cores[id].store(&core, std::memory_order_release);  // pairs with the acquire in find()
+        m_end = detail::larger(m_end, id + 1);
+        return core;
+    }
+    // Those that are not foreign. Requires the lock, or a fork. O(highest id ever used).
+    template <class Function>
+    void for_each_core(Function&& function) noexcept {
+        for (std::uint32_t id = 0; id < m_end; ++id)
+            if (pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
+                core != nullptr && !is_foreign(*core))
+                function(*core);
+    }
+
+    detail::mutex m_mutex;
+    // All zero bytes until used: no page of a program's file.
+    atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
+    intrusive_list<far_array> m_far_arrays;
+    platform::thread_exit_hook m_exit_hook;
+    memory_copy m_copy;
+    atomic<char const*> m_abi{nullptr};  // of m_copy; null: not known yet
+    std::uint32_t m_end = 0;             // no core has a higher id
+    atomic<pool_core*> m_cores[k_max_pools]{};
+};
+
+POOLED_STATE(registry, g_registry);
+static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>);
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void registry::add_program() noexcept {
+    m_abi.store(POOLED_ABI_LAYOUT, std::memory_order_relaxed);
+    if (m_copy.abi != nullptr) m_copy.abi = POOLED_ABI_LAYOUT;
+}
+
+POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind) {
+    prepare();
+    // An allocation from an incremental pool does more than the fast path, so these pools have no near slot.
+    bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
+    std::uint32_t const id = detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
+    if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
+    POOLED_TRY {
+        scoped_lock const own(m_mutex);
+        return add(id, pool_core::create(options, kind, id, *this));
+    }
+    POOLED_CATCH(...) {
+        detail::directory().release_pool_id(id);
+        POOLED_RETHROW;
+    }
+}
+
+POOLED_CODE void registry::make_unknown() {
+    prepare();
+    scoped_lock const own(m_mutex);
+    if (find(k_no_pool_id) != nullptr) return;
+    add(k_no_pool_id, pool_core::create({.name = "?"}, sharing::local, k_no_pool_id, *this))
+        .local_cache()
+        .gate.close();
+}
+
+// Not function-local statics, because a fork waits for the lock. The loader's own lock comes first in the order.
+inline void registry::prepare() {
+    // acquire: pairs with the release below.
+    if (m_is_ready.load(std::memory_order_acquire)) [[likely]]
+        return;
+    copy_directory& all = detail::directory();
+    // Before the lock is taken: a forked child would find it held. Two threads may both register; the outermost handlers act.
+    if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
+        POOLED_THROW(std::bad_alloc());
+    scoped_lock const own(m_mutex);
+    if (m_is_ready.load(std::memory_order_relaxed)) return;
+    static_cast<void>(platform::has_heavy_barrier());  // asks the system, also for a fork
+    m_exit_hook.create(end_thread);
+    if constexpr (k_hardened) free_mark::choose();
+    g_pool_names = [](std::uint32_t id) noexcept {
+        pool_core const* const core = g_registry.find(id);
+        return core != nullptr ? core->name() : "?";
+    };
+    g_local_users.create_hook();
+    auto const retire_dead = [](thread_cache& cache) noexcept {
+        cache.core->retire(cache);
+        g_metadata.deallocate(&cache, sizeof(thread_cache));
+    };
+    g_retire_dead.store(retire_dead, std::memory_order_relaxed);
+    // Static objects that are older than the first pool are destroyed after this runs, younger ones before.
+    static_cast<void>(std::atexit([] {
+        if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
+    }));
+    m_copy = k_copy_functions;
+    char const* const abi = m_abi.load(std::memory_order_relaxed);
+    m_copy.abi = abi != nullptr ? abi : POOLED_ABI_LAYOUT;
+    all.add(m_copy);
+    m_is_ready.store(true, std::memory_order_release);
+}
+
+POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, bool& is_new) {
+    prepare();
+    memory_copy const& first = detail::directory().oldest_of(m_copy.abi);
+    auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
+    scoped_lock const own(m_mutex);
+    if (pool_core* const core = find(k_default_pool_id)) return *core;
+    is_new = foreign == nullptr;
+    return add(k_default_pool_id,
+               is_new ? pool_core::create(options, sharing::shared, k_default_pool_id, *this) : *foreign);
+}
+
+// Where the calling thread, which has `state`, keeps its cache of the pool `id`. Null: no memory.
+inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
+    if (thread_cache** const entry = state.entry(id)) return entry;
+    scoped_lock const own(m_mutex);
+    far_array* const old = state.far_caches;
+    std::uint32_t const old_count = old != nullptr ? old->count : 0;
+    std::uint32_t const count = detail::larger(id - k_far_slot + 1, 2 * old_count + 64);
+    void* const memory = g_metadata.try_allocate_zeroed(far_array::bytes(count));
+    if (memory == nullptr) return nullptr;
+    auto* const grown = ::new (memory) far_array{&state, count, {}};
+    if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
+    m_far_arrays.push_front(*grown);
+    if (old != nullptr) free(*old);
+    state.far_caches = grown;
+    return state.entry(id);
+}
+
+inline void registry::free(far_array& one) noexcept {
+    m_far_arrays.remove(one);
+    g_metadata.deallocate(&one, far_array::bytes(one.count));
+}
+
+POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexcept {
+    thread_state& state = t_state();
+    free_closed_caches();
+    if (core.is_closed()) return nullptr;
+    if (thread_cache* const cache = state.find(core.id())) {
+        if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
+        return cache;
+    }
+    bool const is_refused = platform::is_barrier_refused();
+    if (!platform::has_heavy_barrier() || (!for_now && (state.ended || is_refused))) return nullptr;
+    if (!state.armed) state.armed = m_exit_hook.arm(&state);
+    if (!state.armed) return nullptr;
+    thread_cache** const entry = entry_for(state, core.id());
+    void* const memory = entry == nullptr ? nullptr : g_metadata.try_allocate(sizeof(thread_cache));
+    if (memory == nullptr) return nullptr;
+
+    auto* const cache = ::new (memory) thread_cache;
+    cache->pool_id = core.id();
+    cache->owner = &state;
+    {
+        scoped_lock const lock(core.caches());
+        if (core.is_closed()) {
+            g_metadata.deallocate(memory, sizeof(thread_cache));
+            return nullptr;
+        }
+        cache->core = &core;
+        core.caches().link(*cache);
+        if (is_refused) cache->gate.stop();
+        g_fork_gate.own_flag();
+    }
+    state.owned.push_front(*cache);
+    state.set(entry, cache);
+    return cache;
+}
+
+// Requires a cache that is no longer linked to its pool.
+inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
+    state.owned.remove(cache);
+    if (thread_cache** const entry = state.entry(cache.pool_id); entry != nullptr && *entry == &cache)
+        state.set(entry, nullptr);
+    state.forget(&cache);
+    cache.release();
+    g_metadata.deallocate(&cache, sizeof(thread_cache));
+}
+
+inline void registry::free_closed_caches() noexcept {
+    thread_state& state = t_state();
+    if (state.closed.load(std::memory_order_relaxed) == 0) [[likely]]
+        return;
+    scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
+    std::uint32_t left = state.closed.exchange(0, std::memory_order_relaxed);
+    for (thread_cache& cache : state.owned) {  // the newest first
+        if (cache.core != nullptr) continue;
+        disown(state, cache);
+        if (--left == 0) return;
+    }
+}
+
+// Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
+// block keeps its core alive. False: none.
+inline bool registry::return_large(thread_cache& cache) noexcept {
+    void* block = nullptr;
+    class_index c = k_first_large;
+    {
+        far_pass const pass(cache.pool_id);
+        if (!pass || !cache.gate.enter()) return false;
+        while (c < k_class_count && (block = cache.pop(c)) == nullptr)
+            ++c;
+        cache.gate.leave();
+    }
+    if (block == nullptr) return false;
+    g_registry.find(cache.pool_id)->deallocate_past_cache(c, block, nullptr);
+    return true;
+}
+
+// Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
+inline void registry::end_thread(void* argument) noexcept {
+    auto& state = *static_cast<thread_state*>(argument);
+    // A thread that was cancelled inside its gates first leaves them: others wait for that, holding a lock that is needed here.
+    state.far_gate.leave();
+    for (thread_cache& cache : state.owned)
+        cache.gate.leave();
+    for (thread_cache* cache = state.owned.first();
+         cache != nullptr;)  // closed caches may be freed meanwhile
+        cache = return_large(*cache) ? state.owned.first() : state.owned.after(*cache);
+    state.ended = true;
+    for (thread_cache*& slot : state.near_caches)
+        state.set(&slot, nullptr);
+    state.forget(state.recent);
+    {
+        scoped_lock const own(g_registry);  // so that no pool is closed meanwhile
+        state.closed.store(0, std::memory_order_relaxed);
+        while (thread_cache* const cache = state.owned.first()) {
+            if (pool_core* const core = cache->core) {
+                scoped_lock const caches_lock(core->caches());
+                core->retire(*cache);
+            }
+            disown(state, *cache);
+        }
+        if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.free(*old);
+    }
+    fork_gate::release_flag();
+}
+
+// Stops every other thread outside its caches and all critical sections, so that the child finds every structure consistent.
+// The thread that forks may still use pools, in fork handlers of the program. O(threads · near pools + pools).
+inline void registry::before_fork() noexcept {
+    g_fork_gate.begin();
+    if (fork_gate::begun() != 1) return;
+    g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
+    auto const each_gate = [](auto&& visit) {
+        for (far_array& each : g_registry.m_far_arrays)
+            if (each.owner != &t_state()) visit(each.owner->far_gate);
+        g_registry.for_each_core([&](pool_core& core) {
+            if (core.id() < k_far_slot) core.caches().for_each_other_gate(visit);
+        });
+    };
+    each_gate([](gate<>& one) { one.stop_for_fork(); });
+    platform::heavy_barrier();
+    each_gate([](gate<> const& one) { wait_until_idle(one); });
+    g_registry.for_each_core([](pool_core& core) { core.memory().before_fork(); });
+}
+
+// Owners resume the gates of their caches themselves.
+inline void registry::after_fork_in_parent() noexcept {
+    if (fork_gate::begun() == 1)
+        for (far_array& each : g_registry.m_far_arrays)
+            each.owner->far_gate.resume();
+    g_fork_gate.end();
+}
+
+// Only the thread that forked exists, and threads that a handler has started since, which wait until the fork ends. The next
+// thread that uses the list of a pool's caches frees what the parent's other threads had cached.
+inline void registry::after_fork_in_child() noexcept {
+    if (fork_gate::begun() != 1) return g_fork_gate.end();
+    for (far_array& each : g_registry.m_far_arrays)
+        if (each.owner != &t_state()) g_registry.free(each);
+    g_registry.for_each_core([](pool_core& core) {
+        core.memory().after_fork_in_child();
+        if (pool_extension* const above = core.extension()) above->after_fork_in_child();
+    });
+    g_fork_survivor.store(&t_state(), std::memory_order_relaxed);
+    g_forks_survived.add(1);
+    g_fork_gate.forget_others();
+    after_fork_in_parent();
+}
+#endif
+
+}  // namespace detail
+POOLED_END_NAMESPACE

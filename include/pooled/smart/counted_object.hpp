@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The layout of an object or array of make_rc or make_unique in its block, and the header word in front of it.
+//
+//   object             | padding to alignof(T), none up to 8 | header: 8 | object |
+//   array of make_rc   | count: 8 | padding to alignof(T) | header: 8 | element 0 | element 1 | …
+//   of make_unique     | count: 8 | padding to alignof(T) | element 0 | element 1 | …
+//
+//   header | type: 14 | weak: 24 | strong: 26 |
+//
+//   strong   owners that are rc_ptr or local_rc_ptr; 0 while a unique_ptr owns the object, and when it is destroyed
+//   weak     weak pointers, and one for all owners together, including a unique_ptr
+//
+// A unique_ptr therefore becomes an rc_ptr by one store. The last owner, if it is also the only reference (strong = weak = 1),
+// drops without a locked instruction, since no other thread can take a reference any more.
+// Overflow of a count ends the process with a message; that is 67 million owners of one object, or 16 million observers.
+//
+// Elements have no extents: the rows of int[n][4] are 4 n elements. They are destroyed from last to first. An array is never deferred;
+// objects that its elements own may be.
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/destroy_in_place.hpp"
+#include "pooled/instrument/hardened.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/teardown/block_type.hpp"
+#include "pooled/teardown/deferred_queue.hpp"
+#include "pooled/teardown/incremental.hpp"
+#include "pooled/teardown/teardown.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+struct count_header {
+    static constexpr std::uint64_t k_strong_one = 1;
+    static constexpr std::uint64_t k_strong_mask = (std::uint64_t{1} << 26) - 1;
+    static constexpr std::uint64_t k_weak_one = k_strong_mask + 1;
+    static constexpr std::uint64_t k_weak_mask = ((std::uint64_t{1} << 24) - 1) * k_weak_one;
+    static constexpr std::uint64_t k_sole =
+        k_strong_one | k_weak_one;                         // owned by one pointer, observed by none
+    static constexpr std::uint64_t k_unique = k_weak_one;  // owned by a unique_ptr
+    static_assert((k_strong_mask ^ k_weak_mask) == (std::uint64_t{1} << k_type_shift) - 1);
+
+    // Even if several threads pass the limit at the same moment, the count stays below the mask.
+    static constexpr std::uint64_t k_strong_limit = k_strong_mask - (std::uint64_t{1} << 20);
+    static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
+
+    atomic<std::uint64_t> word;
+
+    [[nodiscard]] static bool is_sole(std::uint64_t word) noexcept {
+        return (word & (k_strong_mask | k_weak_mask)) == k_sole;
+    }
+    [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
+    [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
+
+    // Of an object whose only owner drops it, and which may observe itself after its destructor has run.
+    void release_owner() noexcept {
+        word.store(word.load(std::memory_order_relaxed) & ~k_strong_mask, std::memory_order_relaxed);
+    }
+
+    // Called after the last owner is gone: drops the weak count that all owners held together, and frees the block unless it is
+    // observed. acq_rel: pairs with the same by other threads; all they did to the block is seen when it is freed.
+    void release_weak() noexcept {
+        std::uint64_t now = word.load(std::memory_order_acquire);
+        if (weak_in(now) != k_weak_one) {
+            instrument::expect_in_use(this);
+            now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
+            if (weak_in(now) != k_weak_one) return;
+        }
+        if (is_plain(now)) return detail::deallocate(detail::in_default_pool{}, plain_class(now), this);
+        g_block_types[now].free(this);
+    }
+
+    // An owner drops the object, whose header read `now`. True: `counts` was the only reference, and the object is destroyed or
+    // deferred.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
+        std::uint64_t const number = number_if(now, counts);
+        // The block of a deferred object is still in use: its header records the drop.
+        if (POOLED_CHECKED != 0 && counts == k_sole && number < k_type_numbers)
+            word.store(now - k_strong_one, std::memory_order_relaxed);
+        if (number < k_plain_numbers)
+            detail::deallocate(detail::in_default_pool{}, static_cast<class_index>(number), this);
+        else if (number < k_type_numbers) [[likely]]
+            g_block_types.numbered(number).retire(this);
+        else
+            return false;
+        return true;
+    }
+};
+static_assert(sizeof(count_header) == 8);
+
+[[noreturn]] POOLED_NOINLINE inline void count_overflow() {
+    POOLED_FAIL("pooled: more than 66 million rc_ptr, or 15 million weak_rc_ptr, to one object");
+    __builtin_unreachable();
+}
+
+// Drops the last of several owners, or the owner of an observed object: `word` is the header before the drop.
+POOLED_NOINLINE inline void retire_last(count_header& h, std::uint64_t word) noexcept {
+    if (is_plain(word)) return h.release_weak();
+    g_block_types[word].retire_observed(&h);
+}
+
+// The two ways to count: rc_ptr among threads, local_rc_ptr on one. Both use one header format, so a sole pointer of either kind may pass its
+// object to the other kind.
+template <bool IsAtomic>
+struct counting {
+    // Requires an owner.
+    static void add_strong(count_header& h) noexcept {
+        if (count_header::strong_in(add(h, count_header::k_strong_one)) > count_header::k_strong_limit)
+            [[unlikely]]
+            count_overflow();
+    }
+    // Requires an owner or an observer.
+    static void add_weak(count_header& h) noexcept {
+        if (count_header::weak_in(add(h, count_header::k_weak_one)) > count_header::k_weak_limit) [[unlikely]]
+            count_overflow();
+    }
+    // Requires an observer. False when no owner is left.
+    [[nodiscard]] static bool try_add_strong(count_header& h) noexcept {
+        std::uint64_t now = h.word.load(std::memory_order_relaxed);
+        do {
+            if (count_header::strong_in(now) == 0) return false;
+            if (count_header::strong_in(now) > count_header::k_strong_limit) [[unlikely]]
+                count_overflow();
+            if constexpr (!IsAtomic) {
+                add(h, count_header::k_strong_one);
+                return true;
+            }
+            // acquire: pairs with the release of an owner that dropped the object; what that owner did to the object is seen.
+        } while (!h.word.compare_exchange_strong(now, now + count_header::k_strong_one,
+                                                 std::memory_order_acquire, std::memory_order_relaxed));
+        return true;
+    }
+    POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
+        // acquire: pairs with the release below by owners that dropped the object earlier.
+        std::uint64_t now = h.word.load(IsAtomic ? std::memory_order_acquire : std::memory_order_relaxed);
+        if (h.retires(now, count_header::k_sole)) return;
+        instrument::expect_in_use(&h);
+        now = add(h, -count_header::k_strong_one, std::memory_order_acq_rel);
+        if (count_header::strong_in(now) == count_header::k_strong_one) retire_last(h, now);
+    }
+
+private:
+    // The word before.
+    static std::uint64_t add(count_header& h, std::uint64_t counts,
+                             std::memory_order order = std::memory_order_relaxed) noexcept {
+        if constexpr (IsAtomic) return h.word.fetch_add(counts, order);
+        std::uint64_t const before = h.word.load(std::memory_order_relaxed);
+        h.word.store(before + counts, std::memory_order_relaxed);
+        return before;
+    }
+};
+struct among_threads : counting<true> {};
+struct on_one_thread : counting<false> {};
+
+// What enable_rc_from_this derives from.
+struct rc_from_this_tag {};
+template <class T>
+inline constexpr bool k_has_rc_from_this = std::is_base_of_v<rc_from_this_tag, T>;
+
+template <class T>
+void destroy_object(void* object) noexcept {
+    std::destroy_at(static_cast<T*>(object));
+}
+// Destroys the object, which lies in a block; false: it must be deferred.
+template <bool IsImmediate, class T>
+[[nodiscard]] bool try_destroy_in(void const* block, T* object) noexcept {
+    if constexpr (!IsImmediate)
+        if (detail::is_incremental(block)) return false;
+    return detail::run_unless_deferred(!IsImmediate, destroy_object<T>, object);
+}
+POOLED_ALWAYS_INLINE void defer_object(deferred d, void const* object, std::size_t bytes,
+                                       bool is_immediate) noexcept {
+    if (is_immediate)
+        detail::defer_to_outermost(d, object, bytes);
+    else
+        detail::defer_or_finish(d, object, bytes);
+}
+
+// The element of an array without its extents; the number of them in `rows` elements of T[], k_size_max if that exceeds the address
+// space.
+template <class T>
+using element_of = std::remove_cv_t<std::remove_all_extents_t<T>>;
+template <class T, class Element = element_of<T>>
+[[nodiscard]] constexpr std::size_t elements_in(auto const& rows) noexcept {
+    constexpr std::size_t row_bytes = sizeof(std::remove_extent_t<T>);
+    return saturating_multiply(static_cast<std::size_t>(rows), row_bytes / sizeof(Element));
+}
+
+// An array in its block. Header: its bytes, or 0.
+template <class T, std::size_t Header = 0>
+struct counted_array {
+    static constexpr std::size_t k_offset = detail::larger(alignof(T), sizeof(std::size_t) + Header);
+    static constexpr std::size_t k_align = detail::larger(alignof(T), alignof(std::size_t));
+
+    [[nodiscard]] static T* first_in(void* block) noexcept {
+        return reinterpret_cast<T*>(static_cast<std::byte*>(block) + k_offset);
+    }
+    [[nodiscard]] static void* block_of(void* first) noexcept {
+        return static_cast<std::byte*>(first) - k_offset;
+    }
+    // Requires a block in use whose count was written.
+    [[nodiscard]] static std::size_t count_in(void* block) noexcept {
+        instrument::expect_in_use(block);
+        return *static_cast<std::size_t const*>(block);
+    }
+
+    POOLED_ALWAYS_INLINE static void destroy(T* first, std::size_t count) noexcept {
+        if constexpr (!std::is_trivially_destructible_v<T>)
+            for (std::size_t i = count; i-- != 0;)
+                std::destroy_at(first + i);
+    }
+};
+
+// Initial values of elements, besides copies of a row.
+struct by_value {};
+struct for_overwrite {};
+
+// Constructs elements in ascending order, from what a Row, which may itself be an array, is initialised with. If that throws, destroys the
+// elements before it from last to first, as std::make_shared does; libstdc++'s own algorithms destroy from first to last.
+template <class Row, class T, class Initial>
+void construct_rows(T* first, std::size_t count, Initial const& initial) {
+    struct constructed {
+        T* first;
+        std::size_t count = 0;
+        ~constructed() { counted_array<T>::destroy(first, count); }
+    } made{first};
+    for (; made.count != count; ++made.count) {
+        // Not std::uninitialized_value_construct_n: libstdc++'s finds functions of the element's namespace by its argument.
+        void* const place = first + made.count;
+        if constexpr (std::is_same_v<Initial, by_value>)
+            ::new (place) T();
+        else if constexpr (std::is_same_v<Initial, for_overwrite>)
+            ::new (place) T;
+        else
+            std::construct_at(static_cast<T*>(place), reinterpret_cast<T const*>(std::addressof(
+                                                          initial))[made.count % (sizeof(Row) / sizeof(T))]);
+    }
+    made.count = 0;
+}
+
+// T is the object's type; U[] for an array of make_rc.
+template <class T, class Origin>
+class counted_object {
+    using object = std::remove_extent_t<T>;  // or the first element
+    using array = counted_array<object, sizeof(count_header)>;
+
+public:
+    static constexpr std::size_t k_offset =
+        std::is_array_v<T> ? array::k_offset : detail::larger(alignof(object), sizeof(count_header));
+    static constexpr std::size_t k_align = detail::larger(alignof(object), alignof(count_header));
+    static constexpr std::size_t k_bytes = k_offset + sizeof(object);
+    static constexpr class_index k_class = class_for(k_bytes, k_align);
+
+    // What make_rc and make_unique need before they allocate. Throws std::length_error.
+    [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag() {
+        if constexpr (k_is_plain)
+            return plain_tag(k_class);
+        else
+            return tag_or_throw<k_type>();
+    }
+
+    // Requires what was just constructed so many bytes into its block. `counts`: k_sole or k_unique.
+    static void set_header(object* made, type_tag type, std::uint64_t counts) noexcept {
+        ::new (static_cast<void*>(reinterpret_cast<std::byte*>(made) - sizeof(count_header)))
+            count_header{counts | type};
+    }
+
+private:
+    // There is nothing to destroy, and the header is at the start of the block.
+    static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
+                                       !k_has_rc_from_this<T> && k_class != k_large &&
+                                       k_offset == sizeof(count_header);
+    static constexpr bool k_is_recycled = requires(object* made) { Origin::retire(made); };
+    static constexpr bool k_may_be_deferred =
+        !std::is_array_v<T> && !k_is_recycled && k_is_deferrable_type<T>;
+
+    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
+    static object* object_of(void* header) noexcept {
+        return std::launder(
+            reinterpret_cast<object*>(static_cast<std::byte*>(header) + sizeof(count_header)));
+    }
+    static void* block_of(void* header) noexcept {
+        return static_cast<std::byte*>(header) + sizeof(count_header) - k_offset;
+    }
+    static void destroy(void* header) noexcept {
+        if constexpr (std::is_array_v<T>)
+            array::destroy(object_of(header), array::count_in(block_of(header)));
+        else if constexpr (k_is_recycled)
+            Origin::retire(object_of(header));
+        else
+            std::destroy_at(object_of(header));
+    }
+
+    static void retire(void* header) noexcept {
+        if constexpr (k_has_rc_from_this<T>) {
+            header_at(header).release_owner();
+            return retire_observed(header);
+        } else {
+            if constexpr (k_may_be_deferred)
+                if (!Origin::k_is_immediate || !t_teardown().may_recurse()) [[unlikely]]
+                    return retire_slow(header);
+            destroy(header);
+            free(header);
+        }
+    }
+    POOLED_NOINLINE static void retire_slow(void* header) noexcept {
+        if (!is_destroyed(header)) return defer(header, false);
+        free(header);
+    }
+
+    static void retire_observed(void* header) noexcept {
+        if constexpr (k_may_be_deferred) {
+            if (!is_destroyed(header)) return defer(header, true);
+        } else {
+            destroy(header);
+        }
+        header_at(header).release_weak();
+    }
+
+    [[nodiscard]] static bool is_destroyed(void* header) noexcept {
+        return detail::try_destroy_in<Origin::k_is_immediate>(header, object_of(header));
+    }
+    static void defer(void* header, bool is_observed) noexcept {
+        deferred const d(header, detail::tag_of<k_type>(), is_observed);
+        detail::defer_object(d, object_of(header), sizeof(object), Origin::k_is_immediate);
+    }
+
+    // In the hardened build, an object that was deferred twice is not destroyed again.
+    static void finish(void* header, bool is_observed) noexcept {
+        instrument::expect_in_use(header);
+        destroy(header);
+        is_observed ? header_at(header).release_weak() : free(header);
+    }
+    static void free(void* header) noexcept {
+        if constexpr (k_offset != sizeof(count_header)) instrument::mark_header(header);
+        Origin::deallocate(block_of(header), k_bytes, k_align);
+    }
+
+    static constexpr block_type k_type{.retire = retire,
+                                       .retire_observed = retire_observed,
+                                       .free = free,
+                                       .finish = finish,
+                                       .object_offset = sizeof(count_header),
+                                       .object_bytes = sizeof(object)};
+};
+
+// Whether only weak pointers keep the object of make_rc that lies so many bytes into the block.
+template <std::size_t Offset>
+[[nodiscard]] bool is_only_weakly_counted(void const* block) noexcept {
+    auto const& header = *reinterpret_cast<count_header const*>(static_cast<std::byte const*>(block) +
+                                                                Offset - sizeof(count_header));
+    return count_header::strong_in(header.word.load(std::memory_order_relaxed)) == 0;
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the checked and the hardened build verify before a handle uses what lies in front of its object: that an object of make_unique or
+// make_rc starts there, and that its owner, or observer, is counted. Any thread may call; O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/instrument/checked.hpp"
+#include "pooled/instrument/hardened.hpp"
+#include "pooled/instrument/malloc_backed.hpp"
+#include "pooled/teardown/block_type.hpp"
+
+#include <cstdint>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail::instrument {
+
+// Before the elements of an array, whose block starts at `block`, are counted.
+POOLED_ALWAYS_INLINE void drop_array(void const* block) noexcept {
+    checks::on_deallocate_found(malloc_blocks::behind(block));
+}
+
+#if POOLED_CHECKED
+
+// `count`: the bits of the header's word of which one must be set; 0: the caller checks them.
+inline void drop_counted(void const* header, std::uint64_t count) noexcept {
+    checks::on_deallocate_found(malloc_blocks::behind(header));
+    std::uint64_t const word = __atomic_load_n(static_cast<std::uint64_t const*>(header), __ATOMIC_RELAXED);
+    map_entry const entry = malloc_blocks::find(header);
+    // Without an entry, the copy that has the block checks the class.
+    bool const is_known =
+        is_plain(word) ? entry.empty() || (word != 0 && plain_class(word) == entry.slab_at()->size_class)
+                       : detail::find_type(word) != nullptr;
+    if (!is_known || (count != 0 && (word & count) == 0))
+        fail_deallocation(name_of_pool(entry.pool_id()), header,
+                          "no object starts there; it was freed before (double free), is idle in its "
+                          "object_pool, or points into an object: look for a second owner",
+                          0, checks::bytes_of(entry));
+}
+inline void drop(void const* header) noexcept { drop_counted(header, 0); }
+
+#else
+
+POOLED_ALWAYS_INLINE void drop(void const* header) noexcept { instrument::expect_in_use(header); }
+// Counting::release_strong() and release_weak() verify it.
+POOLED_ALWAYS_INLINE void drop_counted(void const*, std::uint64_t) noexcept {}
+
+#endif
+
+}  // namespace detail::instrument
+POOLED_END_NAMESPACE

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What to do with a block that contains an object when the object's last owner is gone: a number that fits into one word
+// together with counts or an address. A handle to an incomplete type, or to a base without a virtual destructor, finds the
+// object's real type by it.
+//
+//   header word of a counted block   | type: 14 | weak: 24 | strong: 26 |
+//   deferred block                   | type: 14 | kind: 2 | address: 48 |
+//
+// A type gets its number when the number is first needed, without a lock, since a fork may happen at any moment. Any thread may
+// call; O(1). Numbers are unique in the process: the directory of all copies (plugins/copies.hpp) gives them. Each copy has a table
+// of its own, with the types that it added. Entries are offsets from a type that looks into the directory, so an empty entry means that
+// type, and no copy needs to know the others' numbers.
+//
+// The number is kept as a tag, at its position in these words, so no code shifts it. A pointer to the block_type would need a word of
+// its own, with which each object of up to 120 bytes would take the next size class: 64 bytes in place of 56 for one of 48.
+//
+//   0 ... 127       plain: nothing to destroy; the block is the default pool's, of this size class
+//   128 ... 16383   types
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/plugins/copies.hpp"
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+using type_tag = std::uint64_t;
+
+inline constexpr unsigned k_type_bits = 14;
+inline constexpr unsigned k_type_shift = 64 - k_type_bits;
+inline constexpr type_tag k_no_type = 0;
+inline constexpr type_tag k_type_one = type_tag{1} << k_type_shift;
+inline constexpr std::uint64_t k_plain_numbers = k_first_type_number;
+static_assert(k_type_numbers == std::uint64_t{1} << k_type_bits && k_inlined_classes <= k_plain_numbers);
+
+[[nodiscard]] constexpr type_tag plain_tag(class_index c) noexcept { return c * k_type_one; }
+[[nodiscard]] constexpr bool is_plain(std::uint64_t word) noexcept {
+    return word < k_plain_numbers * k_type_one;
+}
+
+// Requires a word with a plain number.
+[[nodiscard]] constexpr class_index plain_class(std::uint64_t word) noexcept {
+    return static_cast<class_index>(word >> k_type_shift);
+}
+
+// The number in a word if its lower bits equal `rest`; otherwise a value of k_type_numbers or more. One comparison checks both.
+[[nodiscard]] constexpr std::uint64_t number_if(std::uint64_t word, std::uint64_t rest) noexcept {
+    return std::rotr(word - rest, k_type_shift);
+}
+
+class block_types {
+public:
+    constexpr block_types() noexcept = default;
+    block_types(block_types const&) = delete;
+    block_types& operator=(block_types const&) = delete;
+
+    // The type whose tag is in a word. Requires a tag that was read from a block, and is not plain. Relaxed, because a thread
+    // that reads the tag received the block, directly or indirectly, from the thread that called add().
+    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t word) const noexcept {
+        return numbered(word >> k_type_shift);
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& numbered(std::uint64_t number) const noexcept {
+        return *reinterpret_cast<block_type const*>(address_of(&m_foreign) +
+                                                    m_offsets[number].load(std::memory_order_relaxed));
+    }
+
+    // The tag of `type`, which is also stored in `tag`; k_no_type when all numbers are taken. If several threads do this for
+    // one type, they agree on one tag; the other numbers are lost. `all`: the directory that assigns numbers.
+    [[nodiscard]] POOLED_API type_tag add(block_type const& type, atomic<type_tag>& tag,
+                                          copy_directory& all) noexcept;
+
+    // Called before main, and before other code of the calling library runs.
+    void set_foreign(block_type const& type) noexcept {
+        if (m_foreign.retire == nullptr) m_foreign = type;
+    }
+
+private:
+    // All zero until used, so it takes no space in a program's file.
+    block_type m_foreign{};
+    atomic<std::uintptr_t> m_offsets[k_type_numbers]{};
+};
+
+POOLED_STATE(block_types, g_block_types);
+
+// The type whose tag is in a word, whichever copy added it; null: the word contains no tag.
+[[nodiscard]] inline block_type const* find_type(std::uint64_t word) noexcept {
+    copy_directory const* const all = detail::find_directory(false);
+    return all != nullptr ? all->type_of(word >> k_type_shift) : nullptr;
+}
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE type_tag block_types::add(block_type const& type, atomic<type_tag>& tag,
+                                      copy_directory& all) noexcept {
+    std::uint64_t const number = all.add_type(type);
+    if (number == 0) return k_no_type;
+    m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
+    type_tag const fresh = number * k_type_one;
+    type_tag known = k_no_type;
+    // release: pairs with the acquire in tag_of(); the entry is seen. acquire: a faster thread's entry is seen.
+    tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel, std::memory_order_acquire);
+    return known != k_no_type ? known : fresh;
+}
+
+// The operations for types that this copy did not add.
+template <block_type::operation block_type::* Operation>
+void hand_over(void* header) noexcept {
+    std::uint64_t word = 0;
+    __builtin_memcpy(&word, header, sizeof(word));
+    block_type const* const type = detail::find_type(word);
+    if (type == nullptr) POOLED_FAIL("pooled: no object starts at the address that a pooled pointer holds");
+    (type->*Operation)(header);
+}
+inline void refuse_deferred(void*, bool) noexcept {
+    POOLED_FAIL("pooled: an object that one shared library deferred is to be destroyed by another one");
+}
+inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::retire>,
+                                           .retire_observed = hand_over<&block_type::retire_observed>,
+                                           .free = hand_over<&block_type::free>,
+                                           .finish = refuse_deferred,
+                                           .object_offset = 0,
+                                           .object_bytes = 0};
+
+// A library may drop objects of another one before it makes any itself. 101: runs before its other constructors.
+[[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_foreign_type() noexcept {
+    g_block_types.set_foreign(k_foreign_type);
+}
+
+#endif
+
+// Files that share a state share it, too. With libpooled each file has its own: the dynamic linker may share such a variable between
+// the users of two.
+#if POOLED_IS_COMPILED
+template <block_type const& Type>
+POOLED_HIDDEN inline constinit atomic<type_tag> g_tag_of{k_no_type};
+#else
+template <block_type const& Type>
+POOLED_EXPORT inline constinit atomic<type_tag> g_tag_of{k_no_type};
+#endif
+
+// From now on, the table refers to the calling library.
+POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
+                                                       atomic<type_tag>& tag) noexcept {
+    return g_block_types.add(type, tag, detail::directory());
+}
+
+// k_no_type when the table is full.
+template <block_type const& Type>
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of() noexcept {
+    // acquire: pairs with the release in add().
+    type_tag const tag = g_tag_of<Type>.load(std::memory_order_acquire);
+    return tag != k_no_type ? tag : detail::add_type(Type, g_tag_of<Type>);
+}
+
+// As tag_of(), but throws std::length_error when the table is full.
+template <block_type const& Type>
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
+    type_tag const tag = tag_of<Type>();
+    if (tag == k_no_type) [[unlikely]]
+        POOLED_THROW(std::length_error("pooled: more than 16256 types of counted objects in one process"));
+    return tag;
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE

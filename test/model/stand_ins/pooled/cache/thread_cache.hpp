@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#pragma GCC system_header  // for include_next
+
+// cache/thread_cache.hpp with a state for each simulated thread, all of which run on one thread of the system.
+
+#include_next "pooled/cache/thread_cache.hpp"
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+inline constinit std::array<thread_state, 4> g_simulated_states{};
+
+[[nodiscard]] inline thread_state& simulated_state() noexcept {
+    return g_simulated_states[simulation::thread_index()];
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE
+
+#define t_state simulated_state

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Stands for os/raw_mutex.hpp, which model/fork_gate.cpp verifies.
+
+#include "pooled/config.hpp"
+#include "pooled/os/platform.hpp"
+
+#include "model/simulation.hpp"
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+class raw_mutex {
+public:
+    constexpr raw_mutex() noexcept = default;
+    raw_mutex(raw_mutex const&) = delete;
+    raw_mutex& operator=(raw_mutex const&) = delete;
+
+    void lock() noexcept { simulation::lock(this); }
+    [[nodiscard]] bool try_lock() noexcept { return simulation::try_lock(this); }
+    void unlock() noexcept { simulation::unlock(this); }
+
+private:
+    std::uint32_t m_place = 0;  // only its address matters
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE
