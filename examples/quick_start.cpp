@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The README's fifteen lines, as a program.
+// README's example, as a program.
 #include <pooled/pooled.hpp>
 
 #include <cstddef>

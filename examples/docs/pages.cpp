@@ -337,8 +337,8 @@ auto r = pooled::make_rc<Packet>();               // pooled::rc_ptr<Packet>: 8 b
 pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};  // a separate pool: any size, any thread
 packets.reserve<Packet>(100'000);                 // from here on neither malloc nor a system call
 
-std::shared_ptr<Packet> c = packets.make_shared<Packet>();         // throws pooled::exhausted at the bound ...
-if (auto d = packets.try_make_shared<Packet>()) { /* ... this one gives an empty pointer instead */ }
+std::shared_ptr<Packet> c = packets.make_shared<Packet>();         // throws pooled::exhausted at the bound
+if (auto d = packets.try_make_shared<Packet>()) {}  // gives an empty pointer instead
 
 std::map<int, int, std::less<>, pooled::pool_allocator<std::pair<const int, int>>> index{packets};
 std::pmr::vector<int> ports{packets.resource()};  // a std::pmr::memory_resource*

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The release archive holds the tracked files and nothing else, is the same each time, and is the one README names."""
+"""The release archive holds the tracked files and nothing else, is the same each time, and is the one docs/install.md names."""
 
 import io
 import re
@@ -38,9 +38,9 @@ def test_it_has_what_a_user_builds_and_tests_with(archive):
     assert [name for name in modes if not name.startswith(f"{FOLDER}/")] == []
 
 
-def test_readme_names_this_version_s_archive():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"pooled-\d[\d.]*\d(?=\.tar\.gz)", readme)) == {FOLDER}
+def test_the_page_on_installation_names_this_version_s_archive():
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"pooled-\d[\d.]*\d(?=\.tar\.gz)", page)) == {FOLDER}
 
 
 def test_no_page_sends_the_reader_to_an_address_that_does_not_exist():

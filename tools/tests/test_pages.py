@@ -63,8 +63,8 @@ def test_the_page_of_the_module_shows_the_build_of_the_consumer_that_is_tested()
     assert shown in (ROOT / "test/consumer/module/CMakeLists.txt").read_text(encoding="utf-8")
 
 
-def test_readme_has_at_most_180_lines():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 180
+def test_readme_has_at_most_120_lines():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 def test_goals_and_files_named_in_commands_exist():
