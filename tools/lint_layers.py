@@ -34,7 +34,7 @@ from single_header import version
 ROOT = Path(__file__).resolve().parent.parent
 
 
-# A header may include its own layer and those before it. Layer -> its folders, and its headers outside of them (without .hpp).
+# A header may include its own layer and those before it. Layer -> its folders, and its headers outside of them.
 LAYERS = {
     "config": "fwd config version base/macros",
     "base": "base error",
@@ -44,7 +44,8 @@ LAYERS = {
     "cache": "cache",
     "pool": "pool/ instrument options stats",
     "teardown": "teardown destroy_in_place reclaim_scope",
-    "smart": "smart allocator default_pool local_pool pending pool make_shared rc_from_this rc_ptr tail to_shared unique_ptr",
+    "smart": "smart allocator default_pool local_pool pending pool make_shared rc_from_this rc_ptr tail to_shared "
+    "unique_ptr",
     "object": "object lifecycle object_pool",
     "compat": "compat",
     "all": "pooled",

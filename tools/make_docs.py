@@ -43,7 +43,8 @@ def headers() -> dict[str, str]:
 
 
 HEADERS = headers()
-GUIDE = ["contents", "why", "install", "pools", "object-pool", "counted-pointers", "teardown", "debugging", "plugins", "new-delete"]
+GUIDE = ["contents", "why", "install", "pools", "object-pool", "counted-pointers", "teardown", "debugging"]
+GUIDE += ["plugins", "new-delete"]
 GUIDE += ["compiled-library", "platforms", "modules", "faq"]
 INSIDE = ["concepts", "one-allocation", "mechanisms", "mutants", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The release archive holds the tracked files and nothing else, is the same each time, and is the one docs/install.md names."""
+"""The release archive holds the tracked files and nothing else, is the same each time, and docs/install.md names it."""
 
 import io
 import re
