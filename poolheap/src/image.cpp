@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "image.hpp"
 
+#include "core_image.hpp"
+#include "process_image.hpp"
+
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 namespace poolheap {
@@ -24,6 +28,15 @@ mapping const* image::find_mapping(address at) const {
     auto const all = mappings();
     auto const next = std::ranges::upper_bound(all, at, {}, &mapping::begin);
     return next != all.begin() && at < next[-1].end ? &next[-1] : nullptr;
+}
+
+std::unique_ptr<image> open_image(std::string const& pid_or_core) {
+    int pid = 0;
+    auto const [end, problem] =
+        std::from_chars(pid_or_core.data(), pid_or_core.data() + pid_or_core.size(), pid);
+    bool const is_number =
+        problem == std::errc() && end == pid_or_core.data() + pid_or_core.size() && pid > 0;
+    return is_number ? open_process(pid) : open_core(pid_or_core);
 }
 
 }  // namespace poolheap

@@ -18,7 +18,7 @@ enum class symbol_kind : std::uint8_t { function, object, thread_local_object };
 struct symbol {
     std::string name;  // demangled
     symbol_kind kind = symbol_kind::function;
-    address begin = 0;  // of a thread-local object: the offset in its module's block
+    address begin = 0;
     std::uint64_t bytes = 0;
 };
 
@@ -36,8 +36,9 @@ struct module {
     [[nodiscard]] std::string name() const { return path.substr(path.rfind('/') + 1); }
 };
 
+// The name itself if it is no mangled one.
 [[nodiscard]] std::string demangle(std::string const& name);
-// "lib.so+0x1234" needs no more than the module; "0x1234" when there is none.
+
 class symbols {
 public:
     explicit symbols(image const& from);
@@ -53,7 +54,7 @@ public:
     [[nodiscard]] std::string describe(address at) const;
     // The thread-local object at an address in a thread's static block, that of the program itself.
     [[nodiscard]] std::optional<symbol> find_thread_local(thread const& of, address at) const;
-    // The object or function of this (demangled) name, in any module.
+    // The object or function of this linkage name, in any module. Looks at all symbols.
     [[nodiscard]] std::optional<symbol> named(std::string_view name) const;
     // Of a module, with its file of debug information; null: none. For readers of DWARF.
     [[nodiscard]] elf_file const* debug_file(module const& of) const;

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// A core file as an image. Of read-only memory a core file has at most the first pages, so the rest is read from the files that the
+// program had mapped, unless their build-ids say that they are others by now.
+
+#include "core_image.hpp"
+
+#include "error.hpp"
+#include "registers.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace poolheap {
+namespace {
+
+// Offsets in elf_prstatus of <sys/procfs.h>.
+constexpr std::uint64_t k_prstatus_id = 32;
+constexpr std::uint64_t k_prstatus_registers = 112;
+constexpr std::uint64_t k_prstatus_tail = 8;  // pr_fpvalid, and padding
+
+class core_image final : public image {
+public:
+    explicit core_image(std::shared_ptr<elf_file const> file) : m_file(std::move(file)) {
+        std::uint64_t missing = 0;
+        std::vector<std::pair<mapping, byte_span>> found;
+        for (Elf64_Phdr const& s : m_file->segments()) {
+            byte_span const content = part_of(m_file->bytes(), s.p_offset, s.p_filesz);
+            if (s.p_type == PT_NOTE) read_notes(content);
+            if (s.p_type != PT_LOAD || s.p_memsz == 0 || s.p_vaddr + s.p_memsz < s.p_vaddr) continue;
+            missing += s.p_filesz - content.size();
+            found.emplace_back(mapping{s.p_vaddr, s.p_vaddr + s.p_memsz, (s.p_flags & PF_R) != 0,
+                                       (s.p_flags & PF_W) != 0, (s.p_flags & PF_X) != 0, "", 0},
+                               part_of(content, 0, s.p_memsz));
+        }
+        if (found.empty() || m_threads.empty())
+            throw error(m_file->path() + " is truncated: its " + (found.empty() ? "memory" : "threads") +
+                        " are missing. Was the disk full, or the limit of core files (ulimit -c) too low?");
+        if (missing != 0)
+            m_remarks.push_back("The core file is truncated: " + std::to_string(missing) +
+                                " bytes of memory are missing, so references may be, too.");
+        name_mappings(found);
+        for (auto& [m, content] : found) {
+            if (!m_mappings.empty() && m.begin < m_mappings.back().end)
+                throw error(m_file->path() + " is damaged: its memory ranges overlap. Take another one.");
+            m_mappings.push_back(std::move(m));
+            m_contents.push_back(content);
+        }
+    }
+
+    std::span<mapping const> mappings() const override { return m_mappings; }
+    std::span<thread const> threads() const override { return m_threads; }
+    std::span<std::string const> remarks() const override { return m_remarks; }
+
+    std::size_t read(address from, std::span<std::byte> to) const override {
+        std::size_t done = 0;
+        while (done < to.size()) {
+            mapping const* const m = find_mapping(from + done);
+            if (m == nullptr) break;
+            std::uint64_t const within = from + done - m->begin;
+            std::uint64_t const wanted = std::min<std::uint64_t>(to.size() - done, m->end - (from + done));
+            byte_span found =
+                part_of(m_contents[static_cast<std::size_t>(m - m_mappings.data())], within, wanted);
+            if (found.empty())
+                if (elf_file const* const file = file_of(*m))
+                    found = part_of(file->bytes(), m->offset + within, wanted);
+            if (found.empty()) break;
+            std::memcpy(to.data() + done, found.data(), found.size());
+            done += found.size();
+        }
+        return done;
+    }
+
+private:
+    struct named_range {
+        std::uint64_t begin, end, page;
+    };
+
+    void read_notes(byte_span notes) {
+        for (elf_note const& note : notes_in(notes)) {
+            if (note.type == NT_FILE && note.name == "CORE") read_names(note.content);
+            if (note.type == NT_PRSTATUS && note.name == "CORE") {
+                if (note.content.size() <= k_prstatus_registers + k_prstatus_tail) continue;
+                thread& t = m_threads.emplace_back();
+                t.id = value_at<std::int32_t>(note.content, k_prstatus_id).value_or(0);
+                add_registers(
+                    t, m_file->header().e_machine, NT_PRSTATUS,
+                    note.content.subspan(k_prstatus_registers,
+                                         note.content.size() - k_prstatus_registers - k_prstatus_tail));
+            } else if (!m_threads.empty() && note.name == "LINUX" &&
+                       (note.type == NT_X86_XSTATE || note.type == NT_ARM_TLS)) {
+                add_registers(m_threads.back(), m_file->header().e_machine, note.type, note.content);
+            } else if (!m_threads.empty() && note.name == "CORE" && note.type == NT_FPREGSET &&
+                       m_file->header().e_machine != EM_X86_64) {  // there it is a part of NT_X86_XSTATE
+                add_registers(m_threads.back(), m_file->header().e_machine, note.type, note.content);
+            }
+        }
+    }
+
+    // count, page size, (begin, end, page of the file) for each; then the names.
+    void read_names(byte_span note) {
+        std::uint64_t const count = value_at<std::uint64_t>(note, 0).value_or(0);
+        m_page_bytes = value_at<std::uint64_t>(note, 8).value_or(1);
+        if (count > note.size() / 24) return;
+        std::uint64_t name = 16 + count * 24;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            auto const range = value_at<named_range>(note, 16 + i * 24);
+            std::string_view const path = text_at(note, name);
+            if (!range || path.empty()) return;
+            m_names.emplace_back(*range, path);
+            name += path.size() + 1;
+        }
+    }
+
+    // gcore leaves out what it believes to be in the files, so a file's range may have no memory range.
+    void name_mappings(std::vector<std::pair<mapping, byte_span>>& all) {
+        auto const begin_of = [](auto const& one) { return one.first.begin; };
+        std::ranges::sort(all, {}, begin_of);
+        std::size_t const known = all.size();
+        for (auto const& [range, path] : m_names) {
+            std::uint64_t const offset = range.page * m_page_bytes;
+            auto const next = std::ranges::lower_bound(
+                all.begin(), all.begin() + static_cast<std::ptrdiff_t>(known), range.begin, {}, begin_of);
+            std::size_t const i = static_cast<std::size_t>(next - all.begin());
+            if (i < known && all[i].first.begin == range.begin && all[i].first.end <= range.end) {
+                all[i].first.path = path;
+                all[i].first.offset = offset;
+            } else if (range.begin < range.end && (i == known || all[i].first.begin >= range.end) &&
+                       (i == 0 || all[i - 1].first.end <= range.begin)) {
+                all.emplace_back(
+                    mapping{range.begin, range.end, true, false, is_code(path, offset), path, offset},
+                    byte_span());
+            }
+        }
+        std::ranges::sort(all, {}, begin_of);
+    }
+
+    static bool is_code(std::string const& path, std::uint64_t offset) {
+        auto const file = elf_file::open(path);
+        return file == nullptr || std::ranges::any_of(file->segments(), [&](Elf64_Phdr const& s) {
+                   return s.p_type == PT_LOAD && (s.p_flags & PF_X) != 0 &&
+                          offset >= (s.p_offset & ~std::uint64_t{4095}) && offset < s.p_offset + s.p_filesz;
+               });
+    }
+
+    // The file behind a mapping, opened and compared when it is first needed; null: none, or not the same.
+    elf_file const* file_of(mapping const& m) const {
+        if (m.path.empty()) return nullptr;
+        if (auto const known = m_files.find(m.path); known != m_files.end()) return known->second.get();
+        std::string problem;
+        std::shared_ptr<elf_file const> file = elf_file::open(m.path, &problem);
+        m_files.emplace(m.path, nullptr);  // while the image is compared, it is read without the file
+        bool const is_program = std::ranges::any_of(
+            m_mappings, [&](mapping const& other) { return other.executable && other.path == m.path; });
+        if (file != nullptr) {
+            auto const start = std::ranges::find_if(
+                m_mappings, [&](mapping const& other) { return other.path == m.path && other.offset == 0; });
+            std::string const mine = file->build_id();
+            std::string const theirs = start == m_mappings.end() ? "" : build_id_at(*this, start->begin);
+            if (!mine.empty() && !theirs.empty() && mine != theirs) {
+                problem = "is another build than the one that the program used";
+                file = nullptr;
+            }
+        }
+        if (file == nullptr && is_program)
+            m_remarks.push_back(m.path + " " + problem + ", so types and symbols of it are not known.");
+        return (m_files[m.path] = std::move(file)).get();
+    }
+
+    std::shared_ptr<elf_file const> m_file;
+    std::vector<mapping> m_mappings;
+    std::vector<byte_span> m_contents;  // of each mapping, as far as the core file has it
+    std::vector<thread> m_threads;
+    std::vector<std::pair<named_range, std::string>> m_names;
+    std::uint64_t m_page_bytes = 1;
+    mutable std::map<std::string, std::shared_ptr<elf_file const>> m_files;
+    mutable std::vector<std::string> m_remarks;
+};
+
+}  // namespace
+
+std::string build_id_at(image const& from, address base) {
+    auto const header = from.get<Elf64_Ehdr>(base);
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return {};
+    std::vector<std::byte> notes;
+    for (unsigned i = 0; i < header->e_phnum; ++i) {
+        auto const s = from.get<Elf64_Phdr>(base + header->e_phoff + i * sizeof(Elf64_Phdr));
+        if (!s) break;
+        if (s->p_type != PT_NOTE || s->p_memsz > 1 << 16) continue;
+        // The first segment of a program or library begins at its file's begin, so its offset is that of the address.
+        notes.resize(s->p_memsz);
+        notes.resize(from.read(base + s->p_offset, notes));
+        if (std::string id = build_id_in(notes); !id.empty()) return id;
+    }
+    return {};
+}
+
+std::unique_ptr<image> open_core(std::string const& path) {
+    std::string problem;
+    auto file = elf_file::open(path, &problem);
+    if (file == nullptr)
+        throw error(path + " " + problem + ". Give the number of a process, or a core file.");
+    auto const machine = file->header().e_machine;
+    if (file->header().e_type != ET_CORE)
+        throw error(path +
+                    " is a program or library, no core file. Give the number of a process, or a core file.");
+    if (machine != EM_X86_64 && machine != EM_AARCH64 && machine != EM_RISCV)
+        throw error(path +
+                    " is a core file of another kind of machine: x86-64, AArch64 and RISC-V are understood.");
+    return std::make_unique<core_image>(std::move(file));
+}
+
+}  // namespace poolheap

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSL-1.0
+// Processes, frozen children and core files as images, and their symbols.
+#include "elf.hpp"
+#include "error.hpp"
+#include "image.hpp"
+#include "programs.hpp"
+#include "symbols.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace poolheap;
+using namespace poolheap_tests;
+namespace fs = std::filesystem;
+
+std::string threads_program(std::string const& flags = "-g") {
+    return compile("threads", default_toolchain(), flags);
+}
+
+void expect_the_threads_program(image const& from, running_program const& program, bool has_names = true) {
+    EXPECT_EQ(from.get<int>(program.at("g_number")), 4711);
+    EXPECT_EQ(from.text(program.at("g_text")), "a constant in the file");
+    address const sparse = program.at("sparse");
+    EXPECT_EQ(from.text(sparse + (128u << 20)), "in the middle");
+    EXPECT_EQ(from.text(sparse + (256u << 20) - 4096), "at the end");
+    EXPECT_EQ(from.get<std::uint64_t>(sparse + (50u << 20)), 0u);
+    std::vector<std::byte> across(3 * 4096, std::byte{1});
+    EXPECT_EQ(from.read(sparse + (128u << 20) - 4096, across), across.size());
+    EXPECT_EQ(across[0], std::byte{0});
+    EXPECT_EQ(across[4096], std::byte{'i'});
+    EXPECT_EQ(from.get<int>(16), std::nullopt);
+
+    ASSERT_EQ(from.threads().size(), 5u);
+    for (thread const& t : from.threads()) {
+        EXPECT_GT(t.registers.size(), 16u);
+        mapping const* const stack = from.find_mapping(t.stack_pointer);
+        ASSERT_NE(stack, nullptr);
+        EXPECT_TRUE(stack->writable);
+        EXPECT_EQ(from.get<address>(t.thread_pointer), t.thread_pointer);  // as the ABI of x86-64 says
+    }
+    if (has_names) {
+        EXPECT_EQ(1, std::ranges::count(from.threads(), "worker-3", &thread::name));
+    }
+
+    symbols const names(from);
+    ASSERT_FALSE(names.modules().empty());
+    EXPECT_EQ(names.describe(program.at("g_number")), "g_number");
+    EXPECT_EQ(names.describe(program.at("g_number") + 2), "g_number+2");
+    EXPECT_EQ(names.describe(program.at("run")), "server::worker::run(int)");
+    EXPECT_EQ(names.describe(16), "0x10");
+    std::size_t found = 0;
+    for (int i = 0; i < 4; ++i)
+        for (thread const& t : from.threads())
+            if (auto const s = names.find_thread_local(t, program.at("t_long-" + std::to_string(i)))) {
+                EXPECT_EQ(s->name, "t_long");
+                ++found;
+            }
+    EXPECT_EQ(found, 4u);
+}
+
+TEST(Process, IsCopiedWithItsThreadsAndGoesOn) {
+    running_program program(threads_program());
+    auto const from = open_image(std::to_string(program.pid()));
+    EXPECT_TRUE(program.is_running());
+    EXPECT_LT(from->stopped_seconds(), 5);
+    EXPECT_GT(from->stopped_seconds(), 0);
+    expect_the_threads_program(*from, program);
+}
+
+TEST(Process, ThatIsStoppedStaysStopped) {
+    running_program program(threads_program());
+    ::kill(program.pid(), SIGSTOP);
+    ::usleep(20'000);
+    EXPECT_FALSE(program.is_running());
+    auto const from = open_image(std::to_string(program.pid()));
+    EXPECT_EQ(from->threads().size(), 5u);
+    ::usleep(20'000);
+    EXPECT_FALSE(program.is_running());
+    ::kill(program.pid(), SIGCONT);
+    ::usleep(20'000);
+    EXPECT_TRUE(program.is_running());
+}
+
+TEST(Process, ThatStandsStillIsReadWhereItLies) {
+    running_program program(threads_program());
+    ::kill(program.pid(), SIGSTOP);
+    auto const from = open_frozen(program.pid());
+    EXPECT_EQ(from->stopped_seconds(), 0);
+    expect_the_threads_program(*from, program);
+}
+
+TEST(Process, ThatDoesNotExistIsRefusedInASentence) {
+    try {
+        static_cast<void>(open_image("99999999"));
+        FAIL();
+    } catch (error const& e) {
+        EXPECT_STREQ(e.what(), "There is no process 99999999.");
+    }
+    EXPECT_THROW(static_cast<void>(open_frozen(99999999)), error);
+    EXPECT_THROW(static_cast<void>(open_image(std::to_string(::getpid()))), error);
+}
+
+TEST(CoreFile, OfGcoreAnswersAsTheProcess) {
+    running_program program(threads_program());
+    std::string const core = program.core();
+    if (core.empty()) GTEST_SKIP() << "there is no gcore";
+    auto const from = open_image(core);
+    expect_the_threads_program(*from, program, false);
+    EXPECT_TRUE(from->remarks().empty());
+}
+
+TEST(CoreFile, OfACrashAnswersAsTheProcess) {
+    running_program program(threads_program());
+    std::string const core = program.crash();
+    if (core.empty()) GTEST_SKIP() << "the system writes no core files to the working directory";
+    auto const from = open_image(core);
+    expect_the_threads_program(*from, program, false);
+    EXPECT_TRUE(from->remarks().empty());
+}
+
+TEST(CoreFile, WhoseProgramWasBuiltAnewSaysSo) {
+    fs::path const copy = fs::temp_directory_path() / ("poolheap-rebuilt-" + std::to_string(::getpid()));
+    fs::copy_file(threads_program(), copy);
+    running_program program(copy.string());
+    std::string const core = program.core();
+    fs::remove(copy);
+    if (core.empty()) GTEST_SKIP() << "there is no gcore";
+    fs::copy_file(threads_program("-g -O1"), copy);
+    auto const from = open_image(core);
+    EXPECT_EQ(from->get<int>(program.at("g_number")), 4711);
+    symbols const names(*from);
+    EXPECT_NE(names.describe(program.at("g_number")), "g_number");
+    std::string code(64, ' ');
+    EXPECT_EQ(from->read(program.at("run"), std::as_writable_bytes(std::span(code))), 0u);
+    ASSERT_EQ(from->remarks().size(), 1u);
+    EXPECT_NE(from->remarks()[0].find("is another build"), std::string::npos) << from->remarks()[0];
+    fs::remove(copy);
+}
+
+std::string message_for(std::string const& content) {
+    fs::path const path = fs::temp_directory_path() / ("poolheap-core-" + std::to_string(::getpid()));
+    std::ofstream(path, std::ios::binary) << content;
+    std::string message;
+    try {
+        static_cast<void>(open_image(path.string()));
+    } catch (error const& e) {
+        message = e.what();
+    }
+    fs::remove(path);
+    return message.starts_with(path.string()) ? message.substr(path.string().size()) : message;
+}
+
+std::string content_of(std::string const& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(CoreFile, ThatIsNoneIsRefusedInASentence) {
+    EXPECT_EQ(message_for(""),
+              " is empty, or no regular file. Give the number of a process, or a core file.");
+    EXPECT_EQ(message_for("#!/bin/sh\n"), " is no ELF file. Give the number of a process, or a core file.");
+    EXPECT_EQ(message_for("\177ELF"),
+              " is truncated: it ends within the ELF header. Give the number of a process, or a core file.");
+    EXPECT_EQ(message_for(content_of("/proc/self/exe")),
+              " is a program or library, no core file. Give the number of a process, or a core file.");
+    EXPECT_THROW(static_cast<void>(open_image("/does/not/exist")), error);
+    EXPECT_THROW(static_cast<void>(open_image("/dev/zero")), error);
+    EXPECT_THROW(static_cast<void>(open_image("/tmp")), error);
+}
+
+// Reads all that a reader of images reads.
+void read_everything(std::string const& core) {
+    auto const from = open_image(core);
+    std::vector<std::byte> page(4096);
+    for (mapping const& m : from->mappings()) {
+        static_cast<void>(from->read(m.begin, page));
+        static_cast<void>(from->read(m.end - 16, page));
+    }
+    symbols const names(*from);
+    for (module const& m : names.modules())
+        static_cast<void>(names.describe(m.begin + 0x2000));
+    for (thread const& t : from->threads())
+        static_cast<void>(names.find_thread_local(t, t.thread_pointer - 8));
+}
+
+TEST(CoreFile, ThatIsDamagedIsReadOrRefusedButNeverCrashes) {
+    running_program program(threads_program());
+    std::string const core = program.crash();
+    if (core.empty()) GTEST_SKIP() << "the system writes no core files to the working directory";
+    std::string content = content_of(core);
+    // Headers and notes come first: the reader believes them.
+    content.resize(std::min<std::size_t>(content.size(), 1 << 16));
+    fs::path const path = core + "-damaged";
+    std::mt19937 random(4711);
+    std::size_t refused = 0;
+    auto const try_it = [&](std::string const& damaged) {
+        std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+        try {
+            read_everything(path.string());
+        } catch (error const& e) {
+            EXPECT_GT(std::string(e.what()).size(), 20u);
+            ++refused;
+        }
+    };
+    for (std::size_t bytes = 0; bytes < 4096; bytes += 131)
+        try_it(content.substr(0, bytes));
+    EXPECT_GT(refused, 10u);
+    for (int i = 0; i < 200; ++i) {
+        std::string damaged = content;
+        std::size_t const within = i % 3 == 0 ? 64 : i % 3 == 1 ? 4096 : damaged.size();
+        for (unsigned n = random() % 8 + 1; n > 0; --n) {
+            std::size_t const at = random() % within;
+            static constexpr unsigned char k_nasty[]{0, 1, 0x7f, 0x80, 0xff};
+            damaged[at] = static_cast<char>(random() % 2 == 0 ? k_nasty[random() % 5] : random());
+        }
+        try_it(damaged);
+    }
+}
+
+}  // namespace
