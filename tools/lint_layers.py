@@ -57,7 +57,7 @@ LINES = {
     "base": 737,
     "os": 1547,
     "plugins": 363,
-    "heap": 2168,
+    "heap": 2228,
     "cache": 1670,
     "pool": 2920,
     "teardown": 1278,

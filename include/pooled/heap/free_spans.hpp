@@ -4,8 +4,11 @@
 // The free spans of a heap. Neighbours are one span.
 //
 //   bins   by length in granules: one for each up to 64, then four per doubling; a bit for each says whether it has a span
-//   take   the span after the one taken last, unless one was put since; otherwise the first of the shortest that suffice, so that
+//   take   the span after the one taken last, unless one was put since; otherwise one of the shortest that suffice, so that
 //          long ones stay; what is left over is a free span again
+//   find   a few spans of each bin, since from some length on every span suffices; those that do not suffice go to the end of their bin,
+//          so that another request looks at others. A heap that grows when they do not suffice either leaves few unused. find_any()
+//          looks at all, for a heap that cannot grow
 //   put    merges with the free spans before and after it, and becomes the first of its bin: its memory may be in the processor's caches
 //
 // Thus the slabs of a class lie one after the other in a pool of any age. Each jump from a slab to a distant one costs up to
@@ -13,7 +16,7 @@
 //
 // Invariants: a span is listed if and only if it has no class and no reservation, and belongs to a chunk that was added; no two
 //             listed spans are neighbours; granules = their sum; fewest <= granules.
-// Guarded by the heap's lock. O(1) unless noted.
+// Guarded by the heap's lock. O(1) unless noted: a find looks at 4 spans in each of 137 bins at most.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
@@ -39,18 +42,31 @@ public:
 
     [[nodiscard]] std::size_t granules() const noexcept { return m_granules; }
 
-    // A span of at least `least` granules that holds `bytes` at `align`, a power of two; null: none. A larger alignment than a
-    // granule: O(spans).
-    [[nodiscard]] slab* find(std::size_t least, std::size_t bytes, std::size_t align = 1) const noexcept {
-        if (m_taken != nullptr && align <= k_granule_bytes)
-            if (slab* const next = chunk::after(*m_taken); is_listed(next) && next->granules >= least)
-                return next;
-        for (std::size_t bin = next_bin(bin_of(least)); bin != k_bins; bin = next_bin(bin + 1))
-            for (slab& s : m_bins[bin]) {
-                if (s.granules >= least && skip_to(s, align) + bytes <= s.bytes()) return &s;
-                if (bin < k_exact_bins && align <= k_granule_bytes) break;  // all of a bin are as long
-            }
-        return nullptr;
+    // What a span must have: at least so many granules, and room for `bytes` at `align`, a power of two.
+    struct wish {
+        std::size_t granules;
+        std::size_t bytes;
+        std::size_t align = 1;
+
+        [[nodiscard]] bool suits(slab const& s) const noexcept {
+            return s.granules >= granules && skip_to(s, align) + bytes <= s.bytes();
+        }
+        [[nodiscard]] bool is_at_least(wish const& other) const noexcept {
+            return granules >= other.granules && bytes >= other.bytes && align >= other.align;
+        }
+    };
+    // A span that suits; null: none was found, although there may be one among others of its length that do not.
+    [[nodiscard]] slab* find(wish const& what) noexcept {
+        if (m_taken != nullptr)
+            if (slab* const next = chunk::after(*m_taken); is_listed(next) && what.suits(*next)) return next;
+        return look(what, k_looks);
+    }
+    // Null: there is none. O(spans); once there is none, O(1) until one is put.
+    [[nodiscard]] slab* find_any(wish const& what) noexcept {
+        if (what.is_at_least(m_none)) return nullptr;
+        slab* const found = look(what, k_all);
+        if (found == nullptr) m_none = what;
+        return found;
     }
     // The longest span, or one nearly as long, of fewer than `most` granules; null: none.
     [[nodiscard]] slab* find_shorter(std::size_t most) const noexcept {
@@ -93,6 +109,7 @@ public:
         }
         list(*first, count);
         m_taken = nullptr;
+        m_none.granules = k_size_max;
     }
 
     // Removes the spans of a chunk. O(its spans).
@@ -127,6 +144,24 @@ public:
     }
 
 private:
+    static constexpr std::size_t k_looks = 4;
+    static constexpr std::size_t k_all = k_size_max;
+
+    // At most so many spans of each bin.
+    [[nodiscard]] slab* look(wish const& what, std::size_t most) noexcept {
+        for (std::size_t bin = next_bin(bin_of(what.granules)); bin != k_bins; bin = next_bin(bin + 1)) {
+            std::size_t left = most;
+            for (slab& s : m_bins[bin]) {
+                if (what.suits(s)) return &s;
+                if (most == k_all) continue;
+                m_bins[bin].remove(s);
+                m_bins[bin].push_back(s);
+                if (--left == 0) break;
+            }
+        }
+        return nullptr;
+    }
+
     [[nodiscard]] static std::size_t bin_of(std::size_t granules) noexcept {
         if (granules < k_exact_bins) return granules;
         auto const log = static_cast<std::size_t>(std::bit_width(granules) - 1);
@@ -173,6 +208,7 @@ private:
     slab* m_taken = nullptr;  // the last one, unless one was put since
     observed<std::size_t> m_granules;
     std::size_t m_fewest = 0;
+    wish m_none{.granules = k_size_max, .bytes = 0};  // no span suits it
 };
 
 }  // namespace detail

@@ -361,14 +361,20 @@ public:
 private:
     static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
     static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
-    static constexpr std::int64_t k_collapse_time = 2'000'000;  // of a period of 250 ms
+    static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
+    static constexpr std::int64_t k_collapse_time = 2'000'000;                 // of a period of 250 ms
 
     // Calls then(chunk) under the lock.
     template <class Then>
     [[nodiscard]] bool add_chunk(request const& what, Then&& then) {
         upstream::call under_way(m_upstream);
-        chunk* const fresh = take_chunk(what, under_way);
-        if (fresh == nullptr) return false;
+        chunk* fresh = nullptr;
+        POOLED_TRY { fresh = take_chunk(what, under_way); }
+        POOLED_CATCH(...) {
+            note_refusal();
+            POOLED_RETHROW;
+        }
+        if (fresh == nullptr) return note_refusal(), false;
         scoped_lock const lock(m_mutex);
         link(*fresh);
         under_way.settle();
@@ -386,6 +392,12 @@ private:
         return granules;
     }
 
+    // The heap cannot grow: until it can again, all free spans are looked at, so that a bound is exact. Takes the lock.
+    void note_refusal() noexcept {
+        scoped_lock const lock(m_mutex);
+        m_was_refused = true;
+    }
+
     // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
     // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
     // `under_way` must be settled once other threads can find the chunk.
@@ -394,7 +406,10 @@ private:
         std::size_t bytes = m_shape.chunk_bytes;
         if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
             bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
-        bytes = what.align > k_granule_bytes ? least : detail::larger(bytes, what.granules * k_granule_bytes);
+        bytes = detail::larger(bytes, what.granules * k_granule_bytes);
+        // Chunks as long as their alignment touch, and are one mapping.
+        if (m_upstream.is_system() && !m_upstream.is_bounded() && what.align <= k_longest_for_align)
+            bytes = detail::larger(bytes, what.align);
         if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit());
         if (bytes < least) return nullptr;
         for (;; bytes = detail::larger(least, round_down(bytes / 2, unit()))) {
@@ -404,9 +419,11 @@ private:
     }
 
     // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
-    // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used.
+    // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used; and small
+    // blocks with a large alignment touch a page each.
     [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, request const& what) const noexcept {
-        if (what.bytes <= k_max_block_bytes) return m_upstream.used() < k_least_for_huge_pages ? 0 : bytes;
+        if (what.bytes <= k_max_block_bytes)
+            return m_upstream.used() < k_least_for_huge_pages || what.align > k_granule_bytes ? 0 : bytes;
         if (what.bytes < k_huge_page_bytes) return 0;
         if (bytes > what.granules * k_granule_bytes) return bytes;  // the rest serves other blocks
         std::size_t const touched = what.c == k_exact ? what.bytes : k_geometry[what.c - 1].block_bytes;
@@ -434,7 +451,8 @@ private:
         void* const records =
             is_mapped ? g_metadata.try_allocate_zeroed(chunk::descriptor_bytes(count)) : nullptr;
         if (records == nullptr) {
-            if (!m_upstream.deallocate(base, bytes, what.align, under_way)) m_upstream.abandon(base, bytes);
+            if (!m_upstream.deallocate(base, bytes, what.align, under_way))
+                m_upstream.abandon(base, bytes, under_way);
             POOLED_THROW_OR(std::bad_alloc(), nullptr);
         }
 
@@ -462,7 +480,7 @@ private:
         bool const is_returned =
             m_upstream.deallocate(c.base, c.bytes, std::size_t{1} << c.align_log, under_way);
         if (!is_returned && what == refused::keep) return map(c.records()[0]), false;
-        if (!is_returned) m_upstream.abandon(c.base, c.bytes);
+        if (!is_returned) m_upstream.abandon(c.base, c.bytes, under_way);
         g_metadata.deallocate(&c, chunk::descriptor_bytes(c.granules));
         return is_returned;
     }
@@ -490,8 +508,11 @@ private:
         return find_unreserved(what);
     }
     [[nodiscard]] slab* find_unreserved(request const& what) noexcept {
-        if (slab* const s = m_free.find(what.granules, what.bytes, what.align)) return s;
+        free_spans::wish const wish{what.granules, what.bytes, what.align};
+        if (slab* const s = m_free.find(wish)) return s;
         bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
+        if (is_short || m_was_refused)
+            if (slab* const s = m_free.find_any(wish)) return s;
         for (std::size_t most = what.granules; slab* const s = m_free.find_shorter(most);
              most = s->granules) {
             if (s->bytes() < what.bytes) break;
@@ -533,6 +554,7 @@ private:
     }
 
     void link(chunk& c) noexcept {
+        m_was_refused = false;
         note_gain();
         m_chunks.push_front(c);
         m_free.put(c.records()[0]);
@@ -625,6 +647,7 @@ private:
     intrusive_list<chunk> m_chunks;
     free_spans m_free;
     intrusive_list<reservation> m_reservations;  // the latest first
+    bool m_was_refused = false;                  // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;         // of chunks with held == 0
     observed<std::uint32_t> m_gains{1};          // odd
 };

@@ -121,9 +121,10 @@ public:
         discount(bytes, under_way);
         return true;
     }
-    // The last use of memory that was not taken back: only its addresses are lost.
-    void abandon(void* p, std::size_t bytes) noexcept {
+    // The last use of memory that was not taken back: only its addresses are lost, and it counts no more.
+    void abandon(void* p, std::size_t bytes, call& under_way) noexcept {
         platform::release_pages(static_cast<std::byte*>(p), mapped(bytes));
+        discount(bytes, under_way);
     }
 
     [[nodiscard]] bool wants_huge_pages(std::size_t bytes) const noexcept {

@@ -25,6 +25,7 @@
 #include <new>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -190,6 +191,76 @@ TEST_F(slab_heap_test, has_a_span_for_each_block_that_no_class_serves_at_any_ali
     EXPECT_TRUE(heap.is_valid());
     EXPECT_EQ(heap.release_chunks(), memory.most_bytes()) << "all of it was in use at once";
     EXPECT_EQ(memory.bytes(), 0U);
+}
+
+TEST_F(slab_heap_test, takes_blocks_of_large_alignments_from_ordinary_chunks) {
+    slab_heap heap(shape_of(2 * k_mib), from);
+    std::vector<slab*> used;
+    for (int i = 0; i < 100; ++i)
+        used.push_back(&take_exact_or_grow(heap, 64, 2 * k_granule_bytes));
+    EXPECT_EQ(memory.allocations(), 2U);
+    for (int i = 0; i < 50; ++i) {
+        slab* const between = heap.take(k_exact, {k_granule_bytes, 1});
+        ASSERT_NE(between, nullptr) << "what lies between them serves other blocks";
+        used.push_back(between);
+    }
+    for (slab* const s : used)
+        heap.put(*s);
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(heap.release_chunks(), memory.most_bytes());
+}
+
+// A chunk of which every granule is in use but for those that begin at odd ones: no block at two granules fits. And one that does, freed
+// before all of them.
+struct heap_of_misfits {
+    explicit heap_of_misfits(upstream& from) : heap(shape_of(4 * k_mib), from) {
+        EXPECT_TRUE(heap.grow(k_exact, {64, 4 * k_mib}));
+        while (slab* const s = heap.take(k_exact, {k_granule_bytes, 1}))
+            all.push_back(s);
+    }
+    void free_fitting() { heap.put(*all[100]); }
+    std::size_t free_misfits() {
+        for (std::size_t i = 1; i < all.size(); i += 2)
+            if (i != 99 && i != 101) heap.put(*all[i]);
+        return all.size() / 2 - 2;
+    }
+    [[nodiscard]] slab* take() { return heap.take(k_exact, {64, 2 * k_granule_bytes}); }
+
+    slab_heap heap;
+    std::vector<slab*> all;
+};
+
+TEST_F(slab_heap_test, looks_at_few_free_spans_for_a_large_alignment_and_next_time_at_others) {
+    heap_of_misfits one(from);
+    one.free_fitting();
+    std::size_t const misfits = one.free_misfits();
+    slab* found = nullptr;
+    std::size_t tries = 0;
+    for (; found == nullptr && tries <= misfits; ++tries)
+        found = one.take();
+    EXPECT_EQ(found, one.all[100]);
+    EXPECT_GT(tries, 10U) << "that many would be looked at in one call, under the lock of the heap";
+    EXPECT_LT(tries, misfits / 2);
+    EXPECT_TRUE(one.heap.is_valid());
+}
+
+TEST_F(slab_heap_test, looks_at_all_free_spans_when_it_cannot_grow) {
+    test::failing_upstream failing(memory);
+    upstream broken(&failing, 0, false);
+    heap_of_misfits by_upstream(broken);
+    upstream bounded(&memory, 4 * k_mib, false);
+    heap_of_misfits by_bound(bounded);
+    failing.fail_always(true);
+    EXPECT_THROW(static_cast<void>(by_upstream.heap.grow(k_48)), std::bad_alloc);
+    for (heap_of_misfits* const one : {&by_upstream, &by_bound}) {
+        static_cast<void>(one->free_misfits());
+        EXPECT_EQ(one->take(), nullptr);
+        EXPECT_EQ(one->take(), nullptr);
+        one->free_fitting();
+        one->heap.put(*std::exchange(one->all[99], one->all[0]));
+        EXPECT_EQ(one->take(), one->all[100]) << "although it became free after a search that found none";
+        EXPECT_TRUE(one->heap.is_valid());
+    }
 }
 
 TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
