@@ -63,11 +63,34 @@ public:
     type_id_t add(type t);
 
 private:
-    struct rule;  // what a first word means
+    // What the words of a type's blocks mean.
+    struct rule {
+        enum layout : std::uint8_t { none, libstdcxx, libcxx };
+        layout counts = none;
+        std::int8_t pointer_word = -1;  // from here on there is a pointer to the object
+        type_id_t owned = k_buffer;     // the type to which it leads
+    };
+    struct cached {
+        address first = 0;
+        type_id_t id = k_buffer;
+    };
+
+    [[nodiscard]] bool is_code(address at) const;
+    // The demangled name; empty: it is no vtable.
+    [[nodiscard]] std::string class_of_vtable(address vtable) const;
+    [[nodiscard]] type_id_t type_of_vtable(address vtable);
+    [[nodiscard]] type_id_t type_of_coroutine(address resume, address destroy);
+    // Calls visit(index, words) for each block that can be read, in ascending order.
+    template <class Visit>
+    void for_each_block(Visit&& visit) const;
+
     image const& m_image;
     symbols const& m_symbols;
     heap const& m_heap;
     std::vector<type> m_types;
+    std::vector<rule> m_rules;                                // of each type
+    std::unordered_map<address, type_id_t> m_known;           // first words that lead into a file
+    std::vector<cached> m_cache = std::vector<cached>(4096);  // any first words
 };
 
 }  // namespace poolheap

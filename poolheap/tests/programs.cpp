@@ -57,6 +57,12 @@ std::string compile(std::string const& source, toolchain const& with, std::strin
     return path;
 }
 
+std::string stripped(std::string const& program) {
+    std::string path = program + "-stripped";
+    EXPECT_EQ(std::system(("strip -o " + path + " " + program).c_str()), 0);
+    return path;
+}
+
 running_program::running_program(std::string const& path, std::vector<std::string> const& environment) {
     static int number = 0;
     m_folder = (scratch_folder() / ("run" + std::to_string(++number))).string();

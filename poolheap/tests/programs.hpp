@@ -25,6 +25,9 @@ struct toolchain {
 [[nodiscard]] std::string compile(std::string const& source, toolchain const& with,
                                   std::string const& flags = "");
 
+// A copy without symbols.
+[[nodiscard]] std::string stripped(std::string const& program);
+
 class running_program {
 public:
     // `environment`: as "NAME=value".

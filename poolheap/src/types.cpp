@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "types.hpp"
+
+#include "pretty.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace poolheap {
+namespace {
+
+constexpr std::string_view k_kinds[]{"buffer", "shared", "rc", "unique", "object", "virtual", "coroutine"};
+
+// Where a class derived from the library's control block has its object, by the class's name.
+struct control_class {
+    std::string_view prefix;
+    std::int8_t object_word;   // the object lies there; -1: elsewhere
+    std::int8_t pointer_word;  // a pointer to it lies there, or behind, where a deleter is in front; -1: none
+    bool is_libcxx;
+};
+constexpr control_class k_control_classes[]{
+    {"std::_Sp_counted_ptr_inplace<", 2, -1, false},
+    {"std::_Sp_counted_ptr<", -1, 2, false},
+    {"std::_Sp_counted_deleter<", -1, 2, false},
+    {"std::_Sp_counted_array<", -1, 4, false},
+    {"std::__shared_ptr_emplace<", 3, -1, true},
+    {"std::__shared_ptr_pointer<", -1, 3, true},
+    {"std::__unbounded_array_control_block<", 4, -1, true},
+    {"std::__bounded_array_control_block<", 3, -1, true},
+    {"boost::detail::sp_counted_impl_p<", -1, 2, false},
+    {"boost::detail::sp_counted_impl_pd<", -1, 2, false},
+    {"boost::detail::sp_counted_impl_pda<", -1, 2, false},
+};
+
+// "T*" and "std::allocator<T>" as T; "with_tail<T, E>" as "T + n × E".
+std::string object_name(std::string_view argument) {
+    if (argument.ends_with('*')) argument.remove_suffix(1);
+    if (auto const of = template_argument(argument, "std::allocator<");
+        argument.starts_with("std::allocator<"))
+        return std::string(of) + "[]";
+    if (argument.starts_with("pooled::with_tail<"))
+        return std::string(template_argument(argument, "pooled::with_tail<")) + " + n × " +
+               std::string(template_argument(argument, "pooled::with_tail<", 1));
+    if (argument.starts_with("pooled::detail::shared_elements<"))
+        return std::string(template_argument(argument, "pooled::detail::shared_elements<")) + "[]";
+    if (argument.ends_with(" const")) argument.remove_suffix(6);
+    if (argument.ends_with("const") && argument.size() > 5 && argument[argument.size() - 6] == '>')
+        argument.remove_suffix(5);
+    return std::string(argument);
+}
+
+}  // namespace
+
+std::string_view name_of(kind k) { return k_kinds[static_cast<std::size_t>(k)]; }
+
+type_namer::type_namer(image const& from, symbols const& names, heap const& blocks)
+    : m_image(from), m_symbols(names), m_heap(blocks) {
+    add({});
+}
+
+type_id_t type_namer::add(type t) {
+    m_types.push_back(std::move(t));
+    m_rules.emplace_back();
+    return static_cast<type_id_t>(m_types.size() - 1);
+}
+
+bool type_namer::is_code(address at) const {
+    mapping const* const m = m_image.find_mapping(at);
+    return m != nullptr && m->executable;
+}
+
+std::string type_namer::class_of_vtable(address vtable) const {
+    if (vtable % 8 != 0 || m_symbols.module_of(vtable) == nullptr) return {};
+    std::array<address, 3> words{};  // offset to the top, type information, first function
+    if (m_image.read(vtable - 16, std::as_writable_bytes(std::span(words))) != sizeof(words)) return {};
+    if (words[0] != 0) return {};
+    if (words[1] == 0) {  // -fno-rtti
+        auto const symbol = m_symbols.find(vtable);
+        constexpr std::string_view k_prefix = "vtable for ";
+        if (symbol && symbol->name.starts_with(k_prefix)) return symbol->name.substr(k_prefix.size());
+        if (symbol || !is_code(words[2])) return {};
+        return "object with vtable " + m_symbols.describe(vtable);
+    }
+    if (m_symbols.module_of(words[1]) == nullptr) return {};
+    auto const name = m_image.get<address>(words[1] + 8);
+    if (!name || m_symbols.module_of(*name) == nullptr) return {};
+    std::string text = m_image.text(*name, 1 << 16);
+    if (text.starts_with('*')) text.erase(0, 1);  // compared by address
+    // Only classes have vtables: a mangled name begins with its length, or says that it is nested, local or std's.
+    if (text.empty() ||
+        (std::string_view("NSZ").find(text[0]) == std::string_view::npos && !std::isdigit(text[0])))
+        return {};
+    std::string found = demangle(text);
+    return found == text ? std::string() : found;
+}
+
+type_id_t type_namer::type_of_vtable(address vtable) {
+    std::string const name = pretty(class_of_vtable(vtable));
+    if (name.empty()) return k_buffer;
+    // What a destroyed object's vtable pointer is left at.
+    if (name.starts_with("std::_Sp_counted_base<") || name == "std::__shared_weak_count" ||
+        name == "std::__shared_count")
+        return k_buffer;
+    type found{.name = name,
+               .kind = kind::virtual_object,
+               .object_offset = 0,
+               .element_bytes = 0,
+               .layout = -1,
+               .vtable = vtable};
+    rule r;
+    for (control_class const& c : k_control_classes) {
+        if (!name.starts_with(c.prefix)) continue;
+        found.name = object_name(template_argument(name, c.prefix));
+        found.kind = kind::shared;
+        r.counts = c.is_libcxx ? rule::libcxx : rule::libstdcxx;
+        if (c.object_word >= 0) {
+            found.object_offset = static_cast<std::uint32_t>(c.object_word * 8);
+        } else {
+            r.pointer_word = c.pointer_word;
+            r.owned = add({.name = found.name,
+                           .kind = kind::shared,
+                           .object_offset = 0,
+                           .element_bytes = 0,
+                           .layout = -1,
+                           .vtable = 0});
+            found.name = "control block of " + found.name;
+        }
+        break;
+    }
+    type_id_t const id = add(std::move(found));
+    m_rules[id] = r;
+    return id;
+}
+
+type_id_t type_namer::type_of_coroutine(address resume, address destroy) {
+    if (!is_code(destroy)) return k_buffer;
+    auto const symbol = m_symbols.find(resume);
+    if (!symbol || symbol->begin != resume) return k_buffer;
+    std::string name = symbol->name;
+    if (std::size_t const at = name.find(" [clone .resume]"); at != std::string::npos) {  // Clang
+        name.resize(at);
+    } else if (name.find("[clone .actor]") !=
+               std::string::npos) {  // GCC: the parameter's class is named after the coroutine
+        std::size_t const end = name.rfind(".Frame");
+        std::size_t const begin = name.rfind("_Z", end);
+        if (end == std::string::npos || begin == std::string::npos) return k_buffer;
+        name = demangle(name.substr(begin, end - begin));
+    } else {
+        return k_buffer;
+    }
+    return add({.name = pretty(name),
+                .kind = kind::coroutine,
+                .object_offset = 0,
+                .element_bytes = 0,
+                .layout = -1,
+                .vtable = resume});
+}
+
+type_id_t type_namer::type_of(block const& b, std::span<std::uint64_t const> words) {
+    if (words.empty()) return k_buffer;
+    address const first = words[0];
+    cached& c = m_cache[(first >> 3) * 0x9E3779B97F4A7C15 >> 52];
+    if (c.first != first) {
+        c.first = first;
+        c.id = k_buffer;
+        // Most first words that are no vtable are no address in a file either.
+        if (m_symbols.module_of(first) != nullptr) {
+            auto const [known, is_new] = m_known.try_emplace(first, k_buffer);
+            if (is_new) {
+                c.id = is_code(first) ? (words.size() > 1 ? type_of_coroutine(first, words[1]) : k_buffer)
+                                      : type_of_vtable(first);
+                m_known[first] = c.id;
+            } else {
+                c.id = known->second;
+            }
+        }
+    }
+    // A recycled object's control block lies in front of it.
+    if (m_rules[c.id].pointer_word >= 0 && m_types[c.id].kind == kind::shared)
+        if (address const object = owned_by(c.id, words); object > b.begin && object - b.begin < b.bytes) {
+            type& t = m_types[c.id];
+            t.name = m_types[m_rules[c.id].owned].name;
+            t.kind = kind::object;
+            t.object_offset = static_cast<std::uint32_t>(object - b.begin);
+            m_rules[c.id].owned = k_buffer;
+        }
+    return c.id;
+}
+
+std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_t const> words) const {
+    rule const& r = m_rules[id];
+    if (r.counts == rule::libstdcxx && words.size() >= 2) {
+        std::uint64_t const owners = words[1] & 0xffffffff;
+        std::uint64_t const weak = words[1] >> 32;
+        return counts{owners, weak - (owners != 0 ? 1 : 0), 8, 16};
+    }
+    if (r.counts == rule::libcxx && words.size() >= 3) {
+        std::uint64_t const owners = words[1] + 1;
+        std::uint64_t const weak = words[2] + 1;
+        return counts{owners, weak - (owners != 0 ? 1 : 0), 8, 24};
+    }
+    return {};
+}
+
+address type_namer::owned_by(type_id_t id, std::span<std::uint64_t const> words) const {
+    rule const& r = m_rules[id];
+    if (r.pointer_word < 0) return 0;
+    // A deleter with captures lies in front of the pointer, so it is the first word that leads to a block.
+    for (std::size_t i = static_cast<std::size_t>(r.pointer_word); i < words.size(); ++i)
+        if (m_heap.find(words[i]) != nullptr) return words[i];
+    return 0;
+}
+
+template <class Visit>
+void type_namer::for_each_block(Visit&& visit) const {
+    constexpr std::size_t k_chunk = 1 << 20;
+    std::vector<std::uint64_t> chunk(k_chunk / 8);
+    std::vector<block> const& all = m_heap.blocks;
+    for (std::size_t i = 0; i < all.size();) {
+        address const begin = all[i].begin;
+        std::size_t next = i + 1;
+        while (next < all.size() && all[next].begin - begin < k_chunk - k_words * 8)
+            ++next;
+        std::size_t const wanted = std::min<std::size_t>(
+            k_chunk, all[next - 1].begin - begin + std::min<std::size_t>(all[next - 1].bytes, k_words * 8));
+        std::size_t const got =
+            m_image.read(begin, std::as_writable_bytes(std::span(chunk)).first(wanted)) / 8;
+        for (; i < next; ++i) {
+            std::size_t const at = (all[i].begin - begin) / 8;
+            if (at >= got) continue;
+            visit(i, std::span<std::uint64_t const>(chunk).subspan(
+                         at, std::min({k_words, std::size_t{all[i].bytes} / 8, got - at})));
+        }
+    }
+}
+
+std::vector<type_id_t> type_namer::name_all() {
+    std::vector<block> const& all = m_heap.blocks;
+    std::vector<type_id_t> ids(all.size(), k_buffer);
+    bool has_owners = false;
+    for_each_block([&](std::size_t i, std::span<std::uint64_t const> words) {
+        ids[i] = type_of(all[i], words);
+        has_owners |= m_rules[ids[i]].owned != k_buffer;
+    });
+    // What shared_ptr(new T) owns, unless it says itself what it is.
+    if (has_owners)
+        for_each_block([&](std::size_t i, std::span<std::uint64_t const> words) {
+            type_id_t const owned = m_rules[ids[i]].owned;
+            if (owned == k_buffer) return;
+            block const* const to = m_heap.find(owned_by(ids[i], words));
+            if (to == nullptr || ids[static_cast<std::size_t>(to - all.data())] != k_buffer) return;
+            ids[static_cast<std::size_t>(to - all.data())] = owned;
+        });
+    // Idle objects have no control block, and those held by rc_ptr or unique_ptr never had one: all of a pool are of one type.
+    std::vector<type_id_t> of_pool(m_heap.pools.size(), k_buffer);
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (m_types[ids[i]].kind == kind::object && all[i].pool < of_pool.size())
+            of_pool[all[i].pool] = ids[i];
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (ids[i] == k_buffer && all[i].pool < of_pool.size()) ids[i] = of_pool[all[i].pool];
+    return ids;
+}
+
+}  // namespace poolheap
