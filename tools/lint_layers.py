@@ -56,7 +56,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in nam
 LINES = {
     "base": 737,
     "os": 1547,
-    "plugins": 363,
+    "plugins": 396,
     "heap": 2228,
     "cache": 1670,
     "pool": 2920,
