@@ -31,6 +31,7 @@ struct pool_info {
 enum block_state : std::uint8_t {
     in_use,
     idle,       // a recycled object that waits in an object_pool
+    deferred,   // destroyed soon: an incremental pool's object without an owner
     uncertain,  // free or in use: the image was taken in the middle of a refill
 };
 
@@ -67,9 +68,8 @@ public:
     std::vector<range> m_pool_memory;
 
 private:
-    // By 16 KiB of addresses, for each of the ranges in m_pool_memory: the first block that ends after its begin.
-    std::vector<std::size_t> m_first_page;
-    std::vector<std::uint32_t> m_first_block;
+    std::vector<std::size_t> m_first_page;     // of each range of pool memory, in m_first_block
+    std::vector<std::uint32_t> m_first_block;  // of each 16 KiB: the first block that ends after their begin
 };
 
 // Throws error if no file of the image has a record of the library, or one of a layout that this program does not know.

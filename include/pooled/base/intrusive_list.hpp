@@ -92,6 +92,8 @@ private:
     }
 #endif
 
+    template <class>
+    friend struct record_access;
     Pointer m_first = nullptr;
     Pointer m_last = nullptr;
 };

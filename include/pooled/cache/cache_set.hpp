@@ -365,6 +365,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     [[nodiscard]] static bool is_others(thread_cache const& cache) noexcept {
         return cache.owner != nullptr && cache.owner != &t_state();
     }

@@ -124,6 +124,8 @@ public:
     void clear() noexcept { m_count = 0; }
 
 private:
+    template <class>
+    friend struct record_access;
     [[nodiscard]] std::uint32_t at(std::uint32_t i) const noexcept {
         return (m_begin + i) & (m_capacity - 1);
     }
@@ -363,6 +365,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
     [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
         std::uintptr_t const distance = 4 * blocks.size() * k_geometry[m_class].block_bytes;

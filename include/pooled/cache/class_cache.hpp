@@ -201,6 +201,8 @@ public:
 #endif
 
 private:
+    template <class>
+    friend struct record_access;
     // Requires that the top is at the floor. False when the array is empty.
     POOLED_NOINLINE bool lower_floor() noexcept {
         void** const old = m_floor;

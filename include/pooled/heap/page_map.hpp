@@ -59,6 +59,8 @@ public:
     [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return m_bits; }
 
 private:
+    template <class>
+    friend struct record_access;
     static_assert(k_max_pools == 1U << 16);
     static constexpr unsigned k_pool_shift = 48;
     static constexpr std::uint64_t k_descriptor_mask =
@@ -131,6 +133,8 @@ public:
 #endif
 
 private:
+    template <class>
+    friend struct record_access;
     static constexpr unsigned k_address_bits = 48;
 
     [[nodiscard]] static constexpr std::size_t index_of(std::uintptr_t address) noexcept {
@@ -190,6 +194,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
 #if POOLED_HAS_CODE
     static void raise(atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
         std::uintptr_t known = bound.load(std::memory_order_relaxed);
@@ -197,7 +203,8 @@ private:
     }
 #endif
 
-    address_map<k_granule_bytes, 32> m_entries;
+    static constexpr unsigned k_leaf_bits = 32;
+    address_map<k_granule_bytes, k_leaf_bits> m_entries;
     // All zero until used, so it takes no space in a program's file.
     atomic<std::uintptr_t> m_complement_of_first{0};
     atomic<std::uintptr_t> m_end{0};

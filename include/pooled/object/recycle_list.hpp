@@ -43,6 +43,7 @@
 #include "pooled/pool/registry.hpp"
 #if POOLED_HAS_CODE
 #include "pooled/cache/cache_set.hpp"
+#include "pooled/inspect/own_record.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool/foreign.hpp"
@@ -94,6 +95,8 @@ struct alignas(8) recycle_node {
     }
 
 private:
+    template <class>
+    friend struct record_access;
     static constexpr std::uint32_t k_linked = 5;
     static constexpr unsigned k_address_bits = 24;  // of the upper half
     struct halves {
@@ -139,6 +142,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     static constexpr std::size_t k_ways = 8;
 
     observed<std::size_t> m_size;
@@ -290,6 +295,8 @@ protected:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     static constexpr std::uint32_t k_all = ~std::uint32_t{0};   // as many as the cache has space for
     static constexpr std::uint32_t k_none = ~std::uint32_t{0};  // the generation of no object
     // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, the sum equals the cost of
@@ -622,8 +629,24 @@ private:
 
 #if POOLED_HAS_CODE
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+template <>
+struct record_access<recycle_list> {
+    static constexpr inspect::recycle_layout k_layout{.bytes =
+                                                          static_cast<std::uint32_t>(sizeof(recycle_list)),
+                                                      .idle = POOLED_OFFSET(recycle_list, m_idle),
+                                                      .fresh = POOLED_OFFSET(recycle_list, m_fresh),
+                                                      .stack_size = POOLED_OFFSET(recycle_stack, m_size),
+                                                      .stack_tops = POOLED_OFFSET(recycle_stack, m_tops),
+                                                      .ways = recycle_stack::k_ways,
+                                                      .tag = recycle_node::k_linked};
+};
+#pragma GCC diagnostic pop
+
 POOLED_CODE recycle_list::recycle_list(pool_core& core, recycle_limits const& limits) noexcept
-    : m_core(core),
+    : pool_extension(&record_access<recycle_list>::k_layout),
+      m_core(core),
       m_index(core.slot()),
       m_limits(limits),
       m_cache_capacity(static_cast<std::uint32_t>(

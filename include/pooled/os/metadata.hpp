@@ -57,6 +57,8 @@ public:
     POOLED_API void cancel_reservation(std::size_t bytes, std::size_t count) noexcept;
 
 private:
+    template <class>
+    friend struct record_access;
     static constexpr std::size_t k_region_bytes = std::size_t{128} << 10;
     static constexpr std::size_t k_largest_piece = std::size_t{25}
                                                    << 10;  // the descriptor of a chunk of 2 MiB

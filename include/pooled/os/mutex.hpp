@@ -30,6 +30,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     raw_mutex m_mutex;
     bool m_is_local = false;
 };

@@ -39,6 +39,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     static constexpr std::uint32_t k_free = 0;
     static constexpr std::uint32_t k_held = 1;
     static constexpr std::uint32_t k_contended = 2;

@@ -19,12 +19,14 @@
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
+#include "pooled/inspect/record.hpp"
 #if defined(__ELF__)
 #include "pooled/plugins/copies_elf.hpp"
 #endif
 
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
@@ -39,11 +41,16 @@ inline constexpr std::uint32_t k_first_claimed_pool_id = 2;  // 1 is the default
 struct memory_copy {
     char const* abi = nullptr;    // equal for copies with the same layouts
     memory_copy* next = nullptr;  // the one registered before this one
+    inspect::record const* heap = nullptr;
     // next_region() of the chunk or large block in which a block starts at `p`; 0: none does.
     std::uint64_t (*region_of)(void const* p) = nullptr;
     void (*deallocate)(void* p) = nullptr;  // requires region_of(p) != 0
     void* (*default_core)() = nullptr;  // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
 };
+
+// As inspect/record.hpp describes it, like the directory's first member.
+static_assert(offsetof(memory_copy, next) == offsetof(inspect::copy_head, next) &&
+              offsetof(memory_copy, heap) == offsetof(inspect::copy_head, heap));
 
 // What to do with a block that contains an object: teardown/block_type.hpp. `header` is the block's header word if it is
 // counted, else the start of the block.

@@ -20,6 +20,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
+#include "pooled/inspect/own_record.hpp"
 #include "pooled/instrument/checked.hpp"
 #include "pooled/instrument/hardened.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
@@ -280,6 +281,7 @@ inline pool_core& pool_core::create(pool_options options, sharing kind, std::uin
 // What other copies of the library call for blocks of this copy. The registry only declares the table, and refers to it where a pool is
 // made: with the table in a static initialiser, each source compiled the whole heap, 2.8 s more with GCC 12 at -O2.
 POOLED_HIDDEN inline constexpr memory_copy k_copy_functions{
+    .heap = &k_record,
     .region_of = [](void const* p) -> std::uint64_t {
         void const* const block = malloc_blocks::behind(p);
         map_entry const entry = g_page_map.find(block);

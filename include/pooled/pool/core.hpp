@@ -63,10 +63,16 @@ public:
     virtual void after_fork_in_child() noexcept {}
 
 protected:
-    pool_extension() = default;
+    // `description`: where its parts are, for another program: one of those in inspect/record.hpp.
+    explicit pool_extension(void const* description) noexcept : m_description(description) {}
     ~pool_extension() = default;
     pool_extension(pool_extension const&) = delete;
     pool_extension& operator=(pool_extension const&) = delete;
+
+private:
+    template <class>
+    friend struct record_access;
+    void const* m_description;
 };
 
 class [[gnu::visibility("default")]] alignas(thread_cache) pool_core : public std::pmr::memory_resource {
@@ -165,6 +171,8 @@ protected:
 
 private:
     friend class concrete_core;
+    template <class>
+    friend struct record_access;
     registry& m_made_by;
     std::uint32_t m_id;
     std::uint32_t m_slot;

@@ -159,6 +159,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     // What large blocks left free returns at once when it is more than this and than what is in use: it may be most of the pool's memory,
     // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;

@@ -112,6 +112,8 @@ public:
     static void end_thread(void* state) noexcept;
 
 private:
+    template <class>
+    friend struct record_access;
     static bool return_large(thread_cache& cache) noexcept;
     [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     void free(far_array& one) noexcept;

@@ -28,6 +28,7 @@
 #include "pooled/base/intrusive_list.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
+#include "pooled/inspect/own_record.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
@@ -84,7 +85,7 @@ POOLED_THREAD_STATE(thread_deferrals, t_deferrals, {});
 
 class deferred_objects final : public pool_extension {
 public:
-    explicit deferred_objects(pool_core& core) noexcept : m_core(core) {}
+    explicit deferred_objects(pool_core& core) noexcept;
 
     // False: the object must be destroyed now, because the thread or the pool is ending, or there is no memory to record it.
     [[nodiscard]] bool defer(deferred d, void const* object, std::size_t object_bytes) noexcept {
@@ -219,6 +220,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     // Objects destroyed at an allocation: more than one, so that their number decreases; few, so that it stays fast.
     static constexpr std::size_t k_objects_per_allocation = 4;
     // How deeply allocations may nest in destructors that such allocations run: the innermost reports exhaustion.
@@ -379,6 +382,28 @@ private:
     std::uint64_t m_destroyed = 0;     // by threads that have ended
     observed<bool> m_is_closed;
 };
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+template <>
+struct record_access<deferred_objects> {
+    using queue = deferred_queue;
+    static constexpr inspect::deferred_layout k_layout{.kept = POOLED_OFFSET(deferred_objects, m_kept),
+                                                       .next_queue = POOLED_OFFSET(queue, next_queue),
+                                                       .window_first = POOLED_OFFSET(queue, m_first),
+                                                       .window_size = POOLED_OFFSET(queue, m_size),
+                                                       .window = queue::k_window,
+                                                       .window_words = POOLED_OFFSET(queue, m_window),
+                                                       .top = POOLED_OFFSET(queue, m_top),
+                                                       .below = POOLED_OFFSET(queue::segment, below),
+                                                       .count = POOLED_OFFSET(queue::segment, count),
+                                                       .words = POOLED_OFFSET(queue::segment, words),
+                                                       .most_words = queue::segment::k_words};
+};
+#pragma GCC diagnostic pop
+
+inline deferred_objects::deferred_objects(pool_core& core) noexcept
+    : pool_extension(&record_access<deferred_objects>::k_layout), m_core(core) {}
 
 // Out of line, because a fibre that runs it may move to another thread in a destructor.
 [[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The record of this copy of the library's state: where inspect/record.hpp finds the members. Constant data, with nothing to run.
+
+#include "pooled/config.hpp"
+
+#if POOLED_HAS_CODE
+#include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/bound_slots.hpp"
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/central.hpp"
+#include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/inspect/record.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/memory.hpp"
+#include "pooled/pool/registry.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// offsetof() as a number of the record. Each class is laid out as its members are declared, also those that the standard does not
+// promise it of.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+#define POOLED_OFFSET(type, member) static_cast<std::uint32_t>(offsetof(type, member))
+
+// A friend of what it describes.
+template <class T>
+struct record_access;
+
+template <>
+struct record_access<registry> {
+    using thread_caches = decltype(cache_set::m_all);
+    using regions = std::remove_cvref_t<decltype(metadata_arena::m_regions[0])>;
+
+    template <class T>
+    [[nodiscard]] static consteval std::uint32_t size() noexcept {
+        return static_cast<std::uint32_t>(sizeof(T));
+    }
+
+    [[nodiscard]] static consteval inspect::record record() noexcept {
+        static_assert(offsetof(page_map, m_entries) == 0 &&
+                      offsetof(decltype(page_map::m_entries), m_root) == 0);
+        static_assert(sizeof(raw_mutex) == sizeof(std::uint32_t) && sizeof(slab_list) == 2 * sizeof(void*));
+        inspect::record r;
+        r.bytes = size<inspect::record>();
+        r.are_blocks_of_malloc = POOLED_SANITIZE;
+        r.guard_bytes = static_cast<std::uint32_t>(k_guard_bytes);
+        r.page_map = &g_page_map;
+        r.registry = &g_registry;
+        r.arena = &g_metadata;
+        r.page_map_bytes = sizeof(page_map);
+        r.registry_bytes = sizeof(registry);
+        r.arena_bytes = sizeof(metadata_arena);
+        r.map = {.root_entries =
+                     1U << (decltype(page_map::m_entries)::k_address_bits - page_map::k_leaf_bits),
+                 .leaf_bits = page_map::k_leaf_bits,
+                 .granule_bytes = static_cast<std::uint32_t>(k_granule_bytes),
+                 .pool_shift = map_entry::k_pool_shift,
+                 .descriptor_mask = map_entry::k_descriptor_mask};
+        r.of_registry = {.m_cores = POOLED_OFFSET(registry, m_cores), .max_pools = k_max_pools};
+        // Not of references: offsetof() refers to what they refer to.
+        r.of_core = {.m_made_by = POOLED_OFFSET(pool_core, m_id) - size<void*>(),
+                     .m_id = POOLED_OFFSET(pool_core, m_id),
+                     .m_extension = POOLED_OFFSET(pool_core, m_extension),
+                     .m_name = POOLED_OFFSET(pool_core, m_name),
+                     .name_bytes = size<decltype(pool_core::m_name)>(),
+                     .m_memory = POOLED_OFFSET(pool_core, m_on_exhausted) + size<exhaustion_hook>(),
+                     .bytes = size<pool_core>(),
+                     .description = POOLED_OFFSET(pool_extension, m_description)};
+        std::uint32_t const caches = POOLED_OFFSET(pool_memory, m_caches);
+        std::uint32_t const slots = caches + POOLED_OFFSET(cache_set, m_slots);
+        r.of_memory = {.first_cache =
+                           caches + POOLED_OFFSET(cache_set, m_all) + POOLED_OFFSET(thread_caches, m_first),
+                       .m_slots = slots + POOLED_OFFSET(bound_slots, m_slots),
+                       .slot_count = bound_slots::k_count,
+                       .slot_bytes = size<bound_slots::slot>(),
+                       .slot_address_shift = bound_slots::k_address_shift,
+                       .slot_unit = bound_slots::k_unit,
+                       .m_central = caches + POOLED_OFFSET(cache_set, m_central),
+                       .central_bytes = size<central>(),
+                       .bytes = size<pool_memory>()};
+        std::uint32_t const recent = POOLED_OFFSET(central, m_recent);
+        r.of_central = {.lock = POOLED_OFFSET(central, m_mutex) + POOLED_OFFSET(mutex, m_mutex) +
+                                POOLED_OFFSET(raw_mutex, m_state),
+                        .ring = recent + POOLED_OFFSET(recent_blocks, m_ring),
+                        .ring_capacity = recent + POOLED_OFFSET(recent_blocks, m_capacity),
+                        .ring_begin = recent + POOLED_OFFSET(recent_blocks, m_begin),
+                        .ring_count = recent + POOLED_OFFSET(recent_blocks, m_count)};
+        r.of_cache = {.next = POOLED_OFFSET(thread_cache, links),
+                      .bytes = size<thread_cache>(),
+                      .recycled = POOLED_OFFSET(thread_cache, recycled),
+                      .classes = POOLED_OFFSET(thread_cache, classes),
+                      .class_count = k_class_count,
+                      .class_bytes = size<class_cache>(),
+                      .hot = POOLED_OFFSET(class_cache, m_hot),
+                      .first = POOLED_OFFSET(class_cache, m_first),
+                      .floor = POOLED_OFFSET(class_cache, m_floor),
+                      .top = POOLED_OFFSET(class_cache, m_top),
+                      .limit = POOLED_OFFSET(class_cache, m_limit),
+                      .deferred =
+                          POOLED_OFFSET(thread_cache, deferred) + POOLED_OFFSET(thread_deferred, queue)};
+        r.of_slab = {.blocks = POOLED_OFFSET(slab, blocks),
+                     .owner = POOLED_OFFSET(slab, owner),
+                     .granules = POOLED_OFFSET(slab, granules),
+                     .total = POOLED_OFFSET(slab, total),
+                     .free = POOLED_OFFSET(slab, free),
+                     .size_class = POOLED_OFFSET(slab, size_class),
+                     .short_by = POOLED_OFFSET(slab, short_by),
+                     .bits = POOLED_OFFSET(slab, bits),
+                     .bits_words = slab::k_words,
+                     .bytes = size<slab>(),
+                     .exact = k_exact,
+                     .no_class = k_no_class};
+        r.of_chunk = {.base = POOLED_OFFSET(chunk, base),
+                      .bytes = POOLED_OFFSET(chunk, bytes),
+                      .granules = POOLED_OFFSET(chunk, granules),
+                      .outer = POOLED_OFFSET(chunk, outer),
+                      .header_bytes = size<chunk>()};
+        r.geometry = {.table = &k_geometry,
+                      .stride = size<class_geometry>(),
+                      .block_bytes = POOLED_OFFSET(class_geometry, block_bytes),
+                      .count = k_class_count + 1};
+        r.of_arena = {.m_regions = POOLED_OFFSET(metadata_arena, m_regions) + POOLED_OFFSET(regions, m_first),
+                      .list_bytes = size<regions>(),
+                      .list_count = metadata_arena::k_lists,
+                      .next = POOLED_OFFSET(metadata_arena::region, links),
+                      .region_bytes = metadata_arena::k_region_bytes,
+                      .largest_piece = metadata_arena::k_largest_piece,
+                      .page_bytes = platform::k_page_bytes};
+        return r;
+    }
+};
+
+POOLED_HIDDEN inline constexpr inspect::record k_record = record_access<registry>::record();
+
+#pragma GCC diagnostic pop
+
+}  // namespace detail
+POOLED_END_NAMESPACE
+
+#endif

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// read_heap: find_records ─▶ of each copy of the library's state, inspect::walk tells the blocks whose bits are clear, and the
+// addresses that are free all the same ─▶ settle takes the latter from the former.
+
+#include "heap.hpp"
+
+#include "pooled/inspect/record.hpp"
+#include "pooled/inspect/walk.hpp"
+
+#include "error.hpp"
+#include "image.hpp"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+namespace poolheap {
+
+namespace {
+
+namespace inspect = pooled::inspect;
+
+constexpr std::size_t k_most = std::size_t{1} << 22;  // elements of a list: more is a circle
+constexpr address k_page = 4096;
+constexpr address k_granule = address{16} << 10;  // of the index
+
+address round_down(address a, address unit) { return a - a % unit; }
+address round_up(address a, address unit) { return round_down(a + unit - 1, unit); }
+address address_of(void const* p) { return reinterpret_cast<address>(p); }
+
+// A copy of some bytes of the image, zero where it has none.
+class bytes_of {
+public:
+    bytes_of(image const& from, address begin, std::size_t size) : m_begin(begin), m_bytes(size) {
+        m_read = from.read(begin, m_bytes);
+    }
+    [[nodiscard]] bool is_whole() const { return m_read == m_bytes.size(); }
+    [[nodiscard]] address begin() const { return m_begin; }
+    template <class T>
+    [[nodiscard]] T at(std::size_t offset) const {
+        T value{};
+        if (offset + sizeof(T) <= m_bytes.size()) std::memcpy(&value, m_bytes.data() + offset, sizeof(T));
+        return value;
+    }
+
+private:
+    address m_begin;
+    std::vector<std::byte> m_bytes;
+    std::size_t m_read = 0;
+};
+
+// The ranges sorted, and merged where they touch.
+void merge(std::vector<heap::range>& all) {
+    std::ranges::sort(all);
+    std::size_t last = 0;
+    for (std::size_t i = 1; i < all.size(); ++i)
+        if (all[i].first <= all[last].second)
+            all[last].second = std::max(all[last].second, all[i].second);
+        else
+            all[++last] = all[i];
+    if (!all.empty()) all.resize(last + 1);
+}
+bool is_in(std::span<heap::range const> all, address a) {
+    auto const after = std::ranges::upper_bound(all, a, {}, &heap::range::first);
+    return after != all.begin() && a < std::prev(after)->second;
+}
+
+class copy_reader {
+public:
+    copy_reader(image const& from, inspect::record const& layout, heap& to)
+        : m_image(from), m_layout(layout), m_heap(to) {}
+
+    void run() {
+        auto const& m = m_layout;
+        add_record(address_of(m.page_map), m.page_map_bytes);
+        add_record(address_of(m.registry), m.registry_bytes);
+        add_record(address_of(m.arena), m.arena_bytes);
+        read_arena();
+        auto const walk = std::make_unique<inspect::walk<copy_reader, copy_reader>>(*this, m, *this);
+        walk->for_each_pool();
+        walk->for_each_slab();
+        settle();
+    }
+
+    // For inspect::walk.
+
+    std::size_t read(address from, void* to, std::size_t bytes) const {
+        return m_image.read(from, {static_cast<std::byte*>(to), bytes});
+    }
+    void doubt(std::string const& what) {
+        if (m_doubts.insert(what).second) m_heap.doubts.push_back(what);
+    }
+    void pool(std::uint32_t id, char const* name) {
+        m_pools.emplace(id, static_cast<std::uint16_t>(m_heap.pools.size()));
+        m_heap.pools.push_back({.id = id, .name = name});
+        m_core = {};
+    }
+    void free(address a) { m_free.push_back(a); }
+    void uncertain(address a) { m_uncertain.push_back(a); }
+    void idle(address a) { m_idle.push_back(a); }
+    void deferred(address a) { m_waiting.push_back(a); }
+    void own(address a) { m_own.push_back(a); }
+    void chunk(address begin, std::uint64_t bytes, std::uint32_t outer) {
+        m_heap.m_pool_memory.emplace_back(begin, begin + bytes);
+        if (outer != 0) m_chunks_in_blocks.emplace_back(begin, outer);
+    }
+    void block(std::uint32_t id, address begin, std::uint64_t bytes) {
+        auto const pool = m_pools.find(id);
+        if (pool == m_pools.end())
+            return doubt("a pool began or ended while the image was taken: its blocks are left out");
+        m_blocks.push_back({begin,
+                            static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, ~std::uint32_t{0})),
+                            pool->second, in_use});
+    }
+    // The region of the arena that it lies in, or its own pages. A core comes first: a local pool's cache is in its piece.
+    void piece(address begin, std::uint64_t bytes) {
+        auto const& arena = m_layout.of_arena;
+        if (begin >= m_core.first && begin < m_core.second) return;
+        if (m_core.second == 0) m_core = {begin, begin + bytes};
+        if (bytes > arena.largest_piece) return add_record(begin, round_up(bytes, arena.page_bytes));
+        add_record(round_down(begin, arena.region_bytes), arena.region_bytes);
+    }
+    void leaf(address begin, std::uint64_t bytes) { add_record(begin, bytes); }
+
+private:
+    void add_record(address begin, std::uint64_t bytes) {
+        m_heap.m_records.emplace_back(begin, begin + bytes);
+    }
+
+    // Regions with a free piece, whose old contents may look like references; the others are found by what is in them.
+    void read_arena() {
+        auto const& arena = m_layout.of_arena;
+        bytes_of const all(m_image, address_of(m_layout.arena), m_layout.arena_bytes);
+        for (std::uint32_t i = 0; i < arena.list_count; ++i) {
+            auto region = all.at<address>(arena.m_regions + std::size_t{i} * arena.list_bytes);
+            for (std::size_t n = 0; region != 0 && n < k_most; ++n) {
+                add_record(region, arena.region_bytes);
+                region = m_image.get<address>(region + arena.next).value_or(0);
+            }
+        }
+    }
+
+    // The block that contains the address, or null.
+    poolheap::block* find(address a) {
+        auto const after = std::ranges::upper_bound(m_blocks, a, {}, &poolheap::block::begin);
+        if (after == m_blocks.begin()) return nullptr;
+        poolheap::block& one = *std::prev(after);
+        return a - one.begin < one.bytes ? &one : nullptr;
+    }
+    // Returns how many blocks got the state.
+    std::size_t mark(std::vector<address> const& which, std::uint8_t state, bool are_starts) {
+        std::size_t count = 0;
+        for (address const a : which)
+            if (poolheap::block* const one = find(a);
+                one != nullptr && one->state != k_gone && (!are_starts || one->begin == a)) {
+                one->state = state;
+                ++count;
+            }
+        return count;
+    }
+
+    void settle() {
+        auto const order = [](poolheap::block const& b) { return std::pair(b.begin, b.pool); };
+        std::ranges::sort(m_blocks, {}, order);
+        auto const twice = std::ranges::unique(m_blocks, {}, order);
+        m_blocks.erase(twice.begin(), twice.end());
+        // Near the chunk's begin lie the outer pool's block and at most a few of the inner pool's.
+        for (auto const& [base, id] : m_chunks_in_blocks) {
+            auto const outer = m_pools.find(id);
+            auto i = std::ranges::upper_bound(m_blocks, base, {}, &poolheap::block::begin);
+            for (int left = 64; outer != m_pools.end() && left != 0 && i != m_blocks.begin(); --left)
+                if (--i; i->pool == outer->second && base - i->begin < i->bytes) {
+                    i->state = k_gone;
+                    break;
+                }
+        }
+        erase_gone();
+        for (address const list : m_own)
+            if (poolheap::block* const one = find(list)) {
+                add_record(one->begin, one->bytes);
+                one->state = k_gone;
+            }
+        mark(m_idle, poolheap::idle, false);
+        mark(m_waiting, poolheap::deferred, false);
+        if (std::size_t const count = mark(m_uncertain, poolheap::uncertain, true))
+            doubt(
+                std::to_string(count) +
+                " blocks may be free or in use: the image was taken while a thread took them from the pool");
+        mark(m_free, k_gone, true);
+        erase_gone();
+        for (poolheap::block const& b : m_blocks) {
+            ++m_heap.pools[b.pool].objects;
+            m_heap.pools[b.pool].bytes += b.bytes;
+        }
+        m_heap.blocks.insert(m_heap.blocks.end(), m_blocks.begin(), m_blocks.end());
+    }
+    void erase_gone() {
+        std::erase_if(m_blocks, [](poolheap::block const& b) { return b.state == k_gone; });
+    }
+
+    static constexpr std::uint8_t k_gone = 0xff;
+
+    image const& m_image;
+    inspect::record const& m_layout;
+    heap& m_heap;
+    std::unordered_map<std::uint32_t, std::uint16_t> m_pools;  // id → index
+    std::vector<poolheap::block> m_blocks;
+    std::vector<address> m_free, m_uncertain, m_idle, m_waiting, m_own;
+    std::vector<std::pair<address, std::uint32_t>>
+        m_chunks_in_blocks;  // with the id of the pool that the block is of
+    heap::range m_core;      // of the pool that is being read
+    std::set<std::string> m_doubts;
+};
+
+// The notes of one file that is mapped at `begin`: calls visit(type, address of its content, length).
+template <class Visit>
+void for_each_note(image const& from, address begin, Visit&& visit) {
+    auto const file = from.get<Elf64_Ehdr>(begin);
+    if (!file || std::memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 || file->e_ident[EI_CLASS] != ELFCLASS64 ||
+        file->e_phentsize != sizeof(Elf64_Phdr))
+        return;
+    std::vector<Elf64_Phdr> headers;
+    for (std::size_t i = 0; i < file->e_phnum; ++i)
+        headers.push_back(
+            from.get<Elf64_Phdr>(begin + file->e_phoff + i * sizeof(Elf64_Phdr)).value_or(Elf64_Phdr{}));
+    auto const first =
+        std::ranges::find_if(headers, [](auto const& h) { return h.p_type == PT_LOAD && h.p_offset == 0; });
+    if (first == headers.end()) return;
+    address const bias = begin - round_down(first->p_vaddr, k_page);
+    for (auto const& h : headers) {
+        if (h.p_type != PT_NOTE || h.p_memsz > (1U << 20)) continue;
+        bytes_of const notes(from, bias + h.p_vaddr, h.p_memsz);
+        for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= h.p_memsz;) {
+            auto const note = notes.at<Elf64_Nhdr>(at);
+            if (note.n_namesz > h.p_memsz || note.n_descsz > h.p_memsz) break;
+            std::size_t const content = at + sizeof(note) + round_up(note.n_namesz, 4);
+            std::string name(note.n_namesz, '\0');
+            for (std::size_t i = 0; i < name.size(); ++i)
+                name[i] = notes.at<char>(at + sizeof(note) + i);
+            if (name == std::string(inspect::k_note_name) + '\0')
+                visit(note.n_type, bias + h.p_vaddr + content, note.n_descsz);
+            at = content + round_up(note.n_descsz, std::max<std::uint64_t>(h.p_align == 8 ? 8 : 4, 4));
+        }
+    }
+}
+
+// Of each copy of the library's state in which a pool was made.
+std::vector<inspect::record> find_records(image const& from) {
+    std::set<address> directories;
+    std::set<std::string> unknown;
+    bool is_any = false;
+    address previous = 0;
+    for (mapping const& m : from.mappings()) {
+        if (!m.readable || m.offset != 0 || m.begin == previous) continue;
+        previous = m.begin;
+        for_each_note(from, m.begin, [&](std::uint32_t type, address content, std::uint64_t bytes) {
+            is_any = true;
+            if (type != inspect::k_copies_layout || bytes != sizeof(std::int64_t)) {
+                unknown.insert("note " + std::to_string(type));
+                return;
+            }
+            auto const link = content + static_cast<address>(from.get<std::int64_t>(content).value_or(0));
+            if (auto const directory = from.get<address>(link).value_or(0)) directories.insert(directory);
+        });
+    }
+    if (!is_any)
+        throw error("no file of this program has pooled in it: run it by `poolheap run -- command`, or link "
+                    "it with pooled");
+    std::vector<inspect::record> records;
+    std::set<address> seen;
+    for (address const directory : directories)
+        for (address at = from.get<address>(directory).value_or(0); at != 0;) {
+            auto const copy = from.get<std::array<address, 3>>(at);
+            if (!copy || !seen.insert(at).second) break;
+            at = (*copy)[1];
+            auto record = from.get<inspect::record>((*copy)[2]);
+            if (!record || record->magic != inspect::k_magic)
+                throw error("the record of pooled in this image is damaged or missing");
+            if (record->layout == 0 || record->layout > inspect::k_layout ||
+                record->bytes != sizeof(inspect::record))
+                unknown.insert("layout " + std::to_string(record->layout));
+            else if (record->are_blocks_of_malloc != 0)
+                throw error("this program was built with POOLED_SANITIZE or a sanitizer: its objects lie in "
+                            "blocks of malloc, "
+                            "which poolheap cannot list");
+            else
+                records.push_back(*record);
+        }
+    if (records.empty() && !unknown.empty())
+        throw error("this program has a version of pooled whose records (" + *unknown.begin() +
+                    ") this poolheap does not know: it knows layout 1 to " +
+                    std::to_string(inspect::k_layout) + "; use the poolheap of that version");
+    return records;
+}
+
+}  // namespace
+
+void heap::index() {
+    if (m_pool_memory.empty())
+        for (block const& b : blocks)
+            m_pool_memory.emplace_back(round_down(b.begin, k_granule),
+                                       round_up(b.begin + b.bytes, k_granule));
+    merge(m_pool_memory);
+    m_first_page.clear();
+    m_first_block.clear();
+    std::uint32_t next = 0;
+    for (auto const& [begin, end] : m_pool_memory) {
+        m_first_page.push_back(m_first_block.size());
+        for (address page = begin; page < end; page += k_granule) {
+            while (next < blocks.size() && blocks[next].begin + blocks[next].bytes <= page)
+                ++next;
+            m_first_block.push_back(next);
+        }
+    }
+    m_first_block.push_back(static_cast<std::uint32_t>(blocks.size()));
+}
+
+block const* heap::find(address a) const noexcept {
+    auto const after = std::ranges::upper_bound(m_pool_memory, a, {}, &range::first);
+    if (after == m_pool_memory.begin() || a >= std::prev(after)->second) return nullptr;
+    auto const nth = static_cast<std::size_t>(after - m_pool_memory.begin()) - 1;
+    std::size_t const page = m_first_page[nth] + (a - m_pool_memory[nth].first) / k_granule;
+    auto const first = blocks.begin() + m_first_block[page];
+    auto const last = blocks.begin() + std::min<std::ptrdiff_t>(std::ptrdiff_t{m_first_block[page + 1]} + 1,
+                                                                std::ssize(blocks));
+    auto const next = std::ranges::upper_bound(first, last, a, {}, &block::begin);
+    if (next == first) return nullptr;
+    block const& one = *std::prev(next);
+    return a - one.begin < one.bytes ? &one : nullptr;
+}
+
+bool heap::is_record(address a) const noexcept { return is_in(m_records, a); }
+bool heap::is_pool_memory(address a) const noexcept { return is_in(m_pool_memory, a); }
+
+heap read_heap(image const& from) {
+    heap all;
+    std::vector<inspect::record> const records = find_records(from);
+    for (inspect::record const& one : records)
+        copy_reader(from, one, all).run();
+    if (all.pools.empty()) all.doubts.emplace_back("the program has not made a pool yet");
+    std::ranges::sort(all.blocks, {}, &block::begin);
+    merge(all.m_records);
+    all.index();
+    return all;
+}
+
+}  // namespace poolheap

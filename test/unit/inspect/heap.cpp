@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// poolheap's reader on the record of the running process, in which no other thread uses a pool meanwhile: exactly the blocks that
+// the test holds.
+
+#include "../poolheap/src/heap.cpp"
+
+#include "pooled/inspect/own_record.hpp"
+#include "pooled/pooled.hpp"
+
+#include "support/internals.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <memory_resource>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace {
+
+namespace inspect = pooled::inspect;
+using poolheap::address;
+
+address at_of(void const* p) { return reinterpret_cast<address>(p); }
+
+// The running process. Some bytes may be replaced.
+class own_image : public poolheap::image {
+public:
+    own_image() {
+        std::FILE* const maps = std::fopen("/proc/self/maps", "r");
+        unsigned long begin = 0;
+        unsigned long end = 0;
+        unsigned long offset = 0;
+        char flags[5] = {};
+        while (std::fscanf(maps, "%lx-%lx %4s %lx %*s %*s%*[^\n]", &begin, &end, flags, &offset) == 4)
+            m_mappings.push_back({begin, end, flags[0] == 'r', flags[1] == 'w', flags[2] == 'x', "", offset});
+        std::fclose(maps);
+    }
+    std::span<poolheap::mapping const> mappings() const override { return m_mappings; }
+    std::span<poolheap::thread const> threads() const override { return {}; }
+    std::size_t read(address from, std::span<std::byte> to) const override {
+        iovec const here{to.data(), to.size()};
+        iovec const there{reinterpret_cast<void*>(from), to.size()};
+        ssize_t const bytes = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+        for (auto const& [at, value] : replaced)
+            for (std::size_t i = 0; i < value.size(); ++i)
+                if (at + i - from < to.size()) to[at + i - from] = value[i];
+        return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+    }
+    template <class T>
+    void replace(void const* at, T const& value) {
+        auto const* const bytes = reinterpret_cast<std::byte const*>(&value);
+        replaced.emplace_back(at_of(at), std::vector<std::byte>(bytes, bytes + sizeof(T)));
+    }
+
+    std::vector<std::pair<address, std::vector<std::byte>>> replaced;
+
+private:
+    std::vector<poolheap::mapping> m_mappings;
+};
+
+class heap_of : public testing::Test {
+protected:
+    void SetUp() override {
+        if (POOLED_SANITIZE) GTEST_SKIP() << "blocks are malloc's";
+    }
+};
+
+template <class Pool>
+std::set<address> blocks_of(Pool const& pool, poolheap::heap const& all,
+                            std::uint8_t state = poolheap::in_use) {
+    std::set<address> result;
+    for (poolheap::block const& b : all.blocks)
+        if (all.pools[b.pool].name == pool.name() && b.state == state) result.insert(b.begin);
+    return result;
+}
+template <class Pool>
+std::set<address> blocks_of(Pool const& pool) {
+    poolheap::heap const all = read_heap(own_image());
+    EXPECT_EQ(all.doubts, std::vector<std::string>());
+    return blocks_of(pool, all);
+}
+
+struct request {
+    void* block;
+    std::size_t bytes;
+};
+std::set<address> starts_of(std::vector<request> const& all) {
+    std::set<address> result;
+    for (request const& one : all)
+        result.insert(at_of(one.block));
+    return result;
+}
+
+TEST_F(heap_of, this_process_lists_exactly_the_blocks_that_are_in_use_whatever_their_sizes) {
+    pooled::pool pool{{.name = "mixed sizes"}};
+    std::vector<request> held;
+    std::mt19937 random(1);
+    for (int i = 0; i < 20000; ++i) {
+        if (random() % 5 < 3 || held.empty()) {
+            std::size_t const bytes = i % 500 == 0 ? random() % (40U << 20) : 1U << random() % 17;
+            held.push_back({pool.allocate(bytes, 8), bytes});
+        } else {
+            std::swap(held[random() % held.size()], held.back());
+            pool.deallocate(held.back().block, held.back().bytes, 8);
+            held.pop_back();
+        }
+        if (i % 4000 == 3999) {
+            EXPECT_EQ(blocks_of(pool), starts_of(held)) << i;
+        }
+    }
+    for (request const& one : held)
+        pool.deallocate(one.block, one.bytes, 8);
+    EXPECT_EQ(blocks_of(pool), std::set<address>());
+}
+
+TEST_F(heap_of, this_process_leaves_out_what_other_threads_have_cached) {
+    pooled::pool pool{{.name = "other threads"}};
+    std::atomic<int> step{0};
+    std::vector<void*> held;
+    std::thread other([&] {
+        for (int i = 0; i < 1000; ++i)
+            held.push_back(pool.allocate(100));
+        for (int i = 0; i < 300; ++i) {
+            pool.deallocate(held.back(), 100);
+            held.pop_back();
+        }
+        step = 1;
+        step.notify_all();
+        step.wait(1);
+    });
+    step.wait(0);
+    for (int i = 0; i < 200; ++i) {  // more than go into the cache
+        pool.deallocate(held.back(), 100);
+        held.pop_back();
+    }
+    std::set<address> expected;
+    for (void* const one : held)
+        expected.insert(at_of(one));
+    EXPECT_EQ(blocks_of(pool), expected);
+    step = 2;
+    step.notify_all();
+    other.join();
+    EXPECT_EQ(blocks_of(pool), expected);
+    for (void* const one : held)
+        pool.deallocate(one, 100);
+}
+
+TEST_F(heap_of, this_process_leaves_out_what_is_reserved_and_what_lies_in_the_slots_of_the_bound) {
+    pooled::pool pool{{.name = "bounded", .max_bytes = 256 << 10}};
+    pool.reserve_bytes(500, 64);
+    EXPECT_EQ(blocks_of(pool), std::set<address>());
+    std::set<address> held;
+    while (void* const one = pool.try_allocate(64))
+        held.insert(at_of(one));
+    EXPECT_EQ(blocks_of(pool), held);
+    for (int i = 0; i < 4; ++i) {
+        pool.deallocate(reinterpret_cast<void*>(*held.begin()), 64);
+        held.erase(held.begin());
+        EXPECT_EQ(blocks_of(pool), held) << i;
+    }
+    for (address const one : held)
+        pool.deallocate(reinterpret_cast<void*>(one), 64);
+}
+
+TEST_F(heap_of, this_process_has_the_blocks_of_a_pool_that_was_destroyed_while_they_were_in_use) {
+    auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.name = "closed"});
+    auto const object = pool->make_shared<int>(1);
+    pool.reset();
+    poolheap::heap const all = read_heap(own_image());
+    poolheap::block const* const found = all.find(at_of(object.get()));
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(all.pools[found->pool].name, "closed");
+    EXPECT_EQ(all.pools[found->pool].objects, 1U);
+}
+
+TEST_F(heap_of, this_process_has_inner_blocks_instead_of_the_block_that_is_a_pools_memory) {
+    pooled::pool outer{{.name = "outer"}};
+    void* const own = outer.allocate(1000);
+    {
+        pooled::pool inner{{.name = "inner", .upstream = outer.resource()}};
+        auto const object = inner.make_shared<int>(1);
+        poolheap::heap const all = read_heap(own_image());
+        EXPECT_EQ(blocks_of(outer, all), std::set<address>{at_of(own)});
+        poolheap::block const* const found = all.find(at_of(object.get()));
+        ASSERT_NE(found, nullptr);
+        EXPECT_EQ(blocks_of(inner, all), std::set<address>{found->begin});
+    }
+    outer.deallocate(own, 1000);
+}
+
+TEST_F(heap_of, this_process_tells_idle_recycled_objects_from_those_in_use) {
+    pooled::object_pool<std::string> pool{{.name = "recycled", .max_objects = 100}};
+    std::vector<std::shared_ptr<std::string>> held;
+    for (int i = 0; i < 50; ++i)
+        held.push_back(pool.acquire());
+    held.resize(20);
+    poolheap::heap const all = read_heap(own_image());
+    EXPECT_EQ(all.doubts, std::vector<std::string>());
+    std::set<address> expected;
+    for (auto const& one : held)
+        expected.insert(all.find(at_of(one.get()))->begin);
+    EXPECT_EQ(blocks_of(pool, all), expected);
+    EXPECT_EQ(blocks_of(pool, all, poolheap::idle).size(), pool.stats().idle);
+}
+
+TEST_F(heap_of, this_process_knows_what_waits_for_its_destruction) {
+    struct node {
+        std::shared_ptr<node> next;
+    };
+    pooled::pool pool{{.name = "incremental", .teardown = pooled::teardown::incremental}};
+    std::vector<std::shared_ptr<node>> held;
+    for (int i = 0; i < 1000; ++i)
+        held.push_back(pool.make_shared<node>());
+    for (auto& one : held)
+        one.reset();
+    poolheap::heap const all = read_heap(own_image());
+    EXPECT_GT(blocks_of(pool, all, poolheap::deferred).size(), 500U);
+    EXPECT_EQ(blocks_of(pool, all), std::set<address>());
+    pool.drain();
+    EXPECT_EQ(blocks_of(pool), std::set<address>());
+}
+
+TEST_F(heap_of, an_image_taken_during_a_refill_calls_that_batch_uncertain_and_nothing_else) {
+    constexpr pooled::detail::class_index c = pooled::detail::class_for(64, 8);
+    pooled::pool pool{{.name = "refilling"}};
+    std::set<address> held;
+    for (int i = 0; i < 1000; ++i)
+        held.insert(at_of(pool.allocate(64)));
+    pooled::detail::thread_cache* const cache = pooled::detail::t_state().find(test::core_of(pool).id());
+    if (cache == nullptr || cache->classes[c].capacity() < 16) GTEST_SKIP() << "this build has no caches";
+    while (cache->classes[c].size() != 0)
+        held.insert(at_of(pool.allocate(64)));
+    auto& list = test::core_of(pool).caches()[c];
+    list.lock();
+    static_cast<void>(cache->classes[c].fill(16));  // the array has what it had before
+    poolheap::heap const all = read_heap(own_image());
+    static_cast<void>(cache->classes[c].fill(0));
+    list.unlock();
+    std::set<address> const uncertain = blocks_of(pool, all, poolheap::uncertain);
+    EXPECT_GT(uncertain.size(), 0U);
+    EXPECT_LE(uncertain.size(), 16U);
+    std::set<address> both = blocks_of(pool, all);
+    both.insert(uncertain.begin(), uncertain.end());
+    EXPECT_EQ(both, held);
+    EXPECT_EQ(all.doubts.size(), 1U);
+    for (address const one : held)
+        pool.deallocate(reinterpret_cast<void*>(one), 64);
+}
+
+// Memory at addresses that nothing else in the process has ever had.
+class fresh_memory : public std::pmr::memory_resource {
+    void* do_allocate(std::size_t bytes, std::size_t) override {
+        void* const p = ::mmap(m_next, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        m_next = static_cast<std::byte*>(p) + (64U << 20);
+        return p;
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t) override { ::munmap(p, bytes); }
+    bool do_is_equal(memory_resource const& other) const noexcept override { return this == &other; }
+    std::byte* m_next = reinterpret_cast<std::byte*>(std::uintptr_t{0x2345'4000'0000});
+};
+
+TEST_F(heap_of, this_process_has_no_address_of_a_free_block_outside_of_records_and_pool_memory) {
+    constexpr std::size_t k_blocks = 3000;
+    fresh_memory memory;
+    pooled::pool pool{{.name = "records", .upstream = &memory}};
+    pooled::pool lists{{.name = "lists"}};
+    auto const held = lists.make_unique<void*[]>(k_blocks);
+    for (std::size_t i = 0; i < k_blocks; ++i)
+        held[i] = pool.allocate(200);
+    for (std::size_t i = 0; i < k_blocks; ++i)
+        pool.deallocate(held[i], 200);
+    auto const words = lists.make_unique<std::uint64_t[]>(1 << 13);
+    auto const places = lists.make_unique<address[]>(4 * k_blocks);
+    std::size_t found = 0;
+    own_image const image;
+    for (poolheap::mapping const& m : image.mappings()) {
+        bool const is_stack = at_of(&found) >= m.begin && at_of(&found) < m.end;
+        for (address at = m.begin; m.writable && !is_stack && at < m.end; at += 8 << 13) {
+            auto* const buffer = reinterpret_cast<std::byte*>(words.get());
+            std::size_t const bytes = image.read(at, {buffer, std::min<std::size_t>(8 << 13, m.end - at)});
+            for (std::size_t i = 0; i < bytes / 8 && found < 4 * k_blocks; ++i)
+                // Not where its chunks begin, which the list of mappings has, too.
+                if (pool.owns(reinterpret_cast<void*>(words[i])) &&
+                    pool.owns(reinterpret_cast<void*>(words[i] - 1)))
+                    places[found++] = at + 8 * i;
+        }
+    }
+    poolheap::heap const all = read_heap(image);
+    std::size_t in_records = 0;
+    std::size_t elsewhere = 0;
+    for (std::size_t i = 0; i < found; ++i)
+        if (!all.is_pool_memory(places[i])) ++(all.is_record(places[i]) ? in_records : elsewhere);
+    EXPECT_LT(found, 4 * k_blocks);
+    EXPECT_EQ(elsewhere, 0U);
+    if (pooled::detail::k_has_cache) {
+        EXPECT_GT(in_records, 500U);
+    }
+    EXPECT_TRUE(all.is_record(at_of(&test::core_of(pool))));
+    EXPECT_TRUE(all.is_record(at_of(&pooled::detail::g_page_map)));
+    EXPECT_FALSE(all.is_record(at_of(words.get())));
+    EXPECT_FALSE(all.is_record(at_of(&found)));
+}
+
+TEST_F(heap_of, a_process_finds_the_block_of_any_address_in_it) {
+    pooled::pool pool{{.name = "find"}};
+    std::vector<std::byte*> held;
+    for (int i = 0; i < 2000; ++i)
+        held.push_back(static_cast<std::byte*>(pool.allocate(1000)));
+    auto* const large = static_cast<std::byte*>(pool.allocate(5'000'000));
+    poolheap::heap const all = read_heap(own_image());
+    for (std::byte* const one : held)
+        for (int const offset : {0, 1, 500, 999}) {
+            poolheap::block const* const found = all.find(at_of(one + offset));
+            ASSERT_NE(found, nullptr);
+            EXPECT_EQ(found->begin, at_of(one));
+        }
+    EXPECT_EQ(all.find(at_of(large + 4'999'999)), all.find(at_of(large)));
+    ASSERT_NE(all.find(at_of(large)), nullptr);
+    EXPECT_EQ(all.find(at_of(large))->begin, at_of(large));
+    EXPECT_EQ(all.find(at_of(&pool)), nullptr);
+    for (std::byte* const one : held)
+        pool.deallocate(one, 1000);
+    pool.deallocate(large, 5'000'000);
+    EXPECT_EQ(read_heap(own_image()).find(at_of(large)), nullptr);
+}
+
+TEST_F(heap_of, a_process_with_records_of_an_unknown_layout_is_refused_in_a_sentence) {
+    own_image image;
+    image.replace(&pooled::detail::k_record.layout, std::uint32_t{4711});
+    try {
+        static_cast<void>(read_heap(image));
+        FAIL() << "it was read";
+    } catch (poolheap::error const& refusal) {
+        EXPECT_NE(std::string(refusal.what()).find("layout 4711"), std::string::npos) << refusal.what();
+    }
+    image.replace(&pooled::detail::k_record.magic, std::uint64_t{1});
+    EXPECT_THROW(static_cast<void>(read_heap(image)), poolheap::error);
+}
+
+}  // namespace
