@@ -6,7 +6,7 @@ include(GNUInstallDirs)
 
 target_include_directories(pooled_header_only INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pooled" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pooled" "${PROJECT_SOURCE_DIR}/compat/include/pooled" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/pooled")
 
@@ -20,7 +20,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/modules/pooled.cppm" DESTINATION "${pooled_
 
 set(pooled_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pooled")
 list(TRANSFORM pooled_installed PREPEND pooled_ OUTPUT_VARIABLE pooled_targets)
-install(TARGETS pooled_header_only ${pooled_targets} EXPORT pooledTargets
+install(TARGETS pooled_header_only pooled_compat ${pooled_targets} EXPORT pooledTargets
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT pooledTargets NAMESPACE pooled:: DESTINATION "${pooled_package_dir}")
 if(POOLED_BUILD_LIBRARIES)

@@ -13,7 +13,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 from poolbench import where  # noqa: E402
 
-SOURCES = ("include", "src", "bench", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "LICENSE")
+SOURCES = ("include", "compat", "src", "bench", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "LICENSE")
 
 
 class WithSources(build_py):

@@ -6,8 +6,6 @@
 #define POOLED_BUILDS_LIBRARY
 #include "pooled/pooled.hpp"
 
-#include "pooled/compat/pmr.hpp"
-
 // libpooled-new.so has this source, too, but no program's pools.
 #if !POOLED_PRELOADED
 namespace {

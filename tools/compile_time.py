@@ -27,7 +27,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-INCLUDE, OUTPUT = ROOT / "include", ROOT / "build/compile_time.json"
+INCLUDE, COMPAT, OUTPUT = ROOT / "include", ROOT / "compat/include", ROOT / "build/compile_time.json"
 COMPILERS = ["g++", "clang++-19"]
 KINDS = {
     "plain": ["-std=c++20"],
@@ -90,7 +90,16 @@ def measure(header: str, use: str, compiler: str, kind: str, runs: int) -> dict:
         source = Path(directory) / "use.cpp"
         name = header if header.startswith("<") else f"<{header}>"
         source.write_text(f"#include {name}\nvoid use() {{ {use} }}\n", encoding="utf-8")
-        command = [compiler, *KINDS[kind], f"-I{INCLUDE}", "-c", str(source), "-o", str(source.with_suffix(".o"))]
+        command = [
+            compiler,
+            *KINDS[kind],
+            f"-I{INCLUDE}",
+            f"-I{COMPAT}",
+            "-c",
+            str(source),
+            "-o",
+            str(source.with_suffix(".o")),
+        ]
         taken = [round(cpu_seconds(command), 3) for _ in range(runs)]
         sizes = subprocess.run(["size", str(source.with_suffix(".o"))], capture_output=True, text=True, check=True)
     code_bytes = int(sizes.stdout.splitlines()[1].split()[0])

@@ -26,6 +26,8 @@ SITE = ROOT / "tools/site"  # settings, style and a script of the site
 # Pages of the site that lie outside of docs/.
 OUTSIDE = {
     "README.md": "index.md",
+    "compat/README.md": "migration.md",
+    **{f"compat/docs/{path.name}": f"migration/{path.name}" for path in (ROOT / "compat/docs").glob("*.md")},
     "poolprofile/README.md": "profile.md",
     "poolprofile/trace-format.md": "trace-format.md",
 }
@@ -96,7 +98,7 @@ def navigation() -> str:
         return f"  - {name}:\n" + "".join(f"      - {page}\n" for page in pages)
 
     cookbook = sorted(path.name for path in (ROOT / "docs/cookbook").glob("*.md") if path.stem != "README")
-    migrations = sorted(f"migration/{path.name}" for path in (ROOT / "docs/migration").glob("*.md"))
+    migrations = sorted(f"migration/{path.name}" for path in (ROOT / "compat/docs").glob("*.md"))
     return (
         "  - Home: index.md\n"
         + part("Guide", [f"{page}.md" for page in GUIDE])

@@ -25,7 +25,7 @@ SLOW_EXAMPLES = {"asio_server", "capture_pipeline", "json_documents"}
 UNTESTED_SYSTEMS = ["aarch64-macos", "x86_64-macos", "x86_64-freebsd", "x86_64-netbsd", "x86_64-linux-musl"]
 OF_OTHER_SYSTEMS = {"platform_apple", "platform_windows"}
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
-CXX_FOLDERS = ["include", "test", "bench", "poolprofile", "examples"]
+CXX_FOLDERS = ["include", "compat", "test", "bench", "poolprofile", "examples"]
 PYTHON_FOLDERS = ["tools", "poolbench", "poolprofile"]
 
 
@@ -83,7 +83,7 @@ def check_tidy() -> bool:
         command = [CLANG_TIDY, "--quiet", "--warnings-as-errors=*", f"--config-file={ROOT / '.clang-tidy'}"]
         command += ["--header-filter=(include/pooled|lint/examples)/.*", "--checks=-bugprone-suspicious-include"]
         command += [str(out / unit), "--", "-std=c++20"]
-        command += [f"-I{ROOT / folder}" for folder in ("include", "test", "examples")]
+        command += [f"-I{ROOT / folder}" for folder in ("include", "compat/include", ".", "test", "examples")]
         streams = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
         return subprocess.run(command, cwd=ROOT, check=False, **streams)
 

@@ -26,7 +26,8 @@ def rows(text: str) -> list[dict[str, str]]:
 
 def is_noticed(row: dict[str, str], compiler: str, work: Path) -> bool:
     include, program, source = work / "include", work / "program", ROOT / "test" / row["test"]
-    shutil.copytree(ROOT / "include", include, dirs_exist_ok=True)
+    for folder in (ROOT / "include", ROOT / "compat/include"):
+        shutil.copytree(folder, include, dirs_exist_ok=True)
     header = include / "pooled" / row["header"]
     becomes = "" if row["becomes"] == "nothing" else row["becomes"][1:-1]
     text = header.read_text(encoding="utf-8")
@@ -34,7 +35,7 @@ def is_noticed(row: dict[str, str], compiler: str, work: Path) -> bool:
         raise ValueError(f"`{row['code']}` stands {text.count(row['code'])} times in it: mend docs/mutants.md")
     header.write_text(text.replace(row["code"], becomes), encoding="utf-8")
     flags = ["-std=c++20", "-O0", "-DNDEBUG", "-w", "-pthread"]
-    flags += [f"-I{folder}" for folder in (include, ROOT / "test", source.parent)]
+    flags += [f"-I{folder}" for folder in (include, ROOT, ROOT / "test", source.parent)]
     subprocess.run([compiler, *flags, str(source), "-o", str(program), "-lgtest", "-lgtest_main"], check=True)
     try:
         return subprocess.run([str(program)], capture_output=True, timeout=100, check=False).returncode != 0

@@ -21,7 +21,7 @@ function(pooled_bench_executable name)
     set(library pooled::header_only)
   endif()
   target_link_libraries(${name} PRIVATE ${library} CLI11::CLI11 nlohmann_json::nlohmann_json)
-  target_include_directories(${name} PRIVATE "${POOLED_BENCH_DIR}")
+  target_include_directories(${name} PRIVATE "${POOLED_BENCH_DIR}" "${PROJECT_SOURCE_DIR}/compat/include")
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wconversion -Wshadow)
   # A sanitizer or debug build runs the benchmark for its arithmetic, keeps its own flags and says so.

@@ -101,7 +101,7 @@ pooled::pool packets{{.max_bytes = 1 << 30,
     expect(packets.try_allocate(std::size_t{1} << 31) == nullptr && packet_cache.held.empty());
 }
 
-// page: docs/migration.md
+// page: compat/README.md
 struct Parser {
     int line = 0;
     void reset() { line = 0; }
@@ -261,7 +261,7 @@ cleaner.push(packets.take_pending());            // or all of them, on another t
     pooled::make_shared<Guard>().reset();
 }
 
-// page: docs/migration/bde.md
+// page: compat/docs/bde.md
 void migration_bde() {
     pooled::pool memory;
 pooled::object_pool<std::string, pooled::clear_on_release>                          // after
@@ -272,7 +272,7 @@ std::shared_ptr<std::string> buffer = buffers.acquire();
     expect(buffer->capacity() >= 1000 && buffers.capacity() == 100);
 }
 
-// page: docs/migration/queueptr.md
+// page: compat/docs/queueptr.md
 void migration_queueptr() {
     using buffer = std::string;
     std::list<std::shared_ptr<buffer>> queue;
@@ -282,7 +282,7 @@ if (empty) queue.push_back(std::move(empty));                // dropped by the c
     expect(queue.size() == 1 && buffers.in_use() == 1);
 }
 
-// page: docs/migration/free-list-pool.md
+// page: compat/docs/free-list-pool.md
 void migration_free_list_pool() {
 pooled::local_pool pool{{.name = "nodes"}};                       // after; pooled::pool if several threads use it
 pool.reserve<Node>(1024);
@@ -291,7 +291,7 @@ pooled::unique_ptr<Node> node = pool.make_unique<Node>(7);        // as large as
 node.reset();
 }
 
-// page: docs/migration/foonathan-memory.md
+// page: compat/docs/foonathan-memory.md
 void migration_foonathan() {
     struct Event {
         explicit Event(int at) : time(at) {}
@@ -306,7 +306,7 @@ std::list<int, pooled::pool_allocator<int>> times(pool);
     expect(times.front() == 15);
 }
 
-// page: docs/migration/pmr.md
+// page: compat/docs/pmr.md
 // #include <memory_resource>                                                          // before
 // #include <pooled/compat/pmr.hpp>                                                    // after
 void migration_pmr_before() {

@@ -18,7 +18,7 @@ void expect(bool condition) { g_is_right = g_is_right && condition; }
 
 // clang-format off
 
-// page: docs/migration.md
+// page: compat/README.md
 class Packet : public memorypool::boost_intrusive_pool_item {
 public:
     void init(int n) { number = n; }

@@ -7,14 +7,12 @@ import pytest
 needs_compilers = pytest.mark.skipif(bool(lint.check_compilers()), reason="needs g++ and clang++-19")
 OPENING = f"{lint.LICENCE}\n#pragma once\n"
 VERSIONS = "".join(f"#define POOLED_VERSION_{part} 2\n" for part in ("MAJOR", "MINOR", "PATCH"))
-TWELVE_LINES = "\n" * 10
 CMAKE_LISTS = "cmake_minimum_required(VERSION 3.25.0)\nproject(\n  pooled\n  VERSION 2.2.1)\n"
 
 
 @pytest.fixture
 def found(tmp_path, capsys, monkeypatch):
     """What the lint says of headers with these bodies. CMakeLists.txt has another version than VERSIONS."""
-    monkeypatch.setattr(lint, "LINES", {"os": 24})
     (tmp_path / "CMakeLists.txt").write_text(CMAKE_LISTS)
 
     def go(*words, opening=OPENING, **bodies):
@@ -65,12 +63,6 @@ CIRCLE = {
 def test_a_mistake_is_told_with_its_place(found, bodies, place, words):
     (finding,) = found("--no-compile", **bodies)
     assert finding.startswith(f"include/pooled/{place}: ") and words in finding
-
-
-def test_a_layer_keeps_to_its_lines(found):
-    assert found("--no-compile", os__a=TWELVE_LINES, os__b=TWELVE_LINES) == []
-    (finding,) = found("--no-compile", os__b=TWELVE_LINES + "\n")
-    assert finding.startswith("layer os:0: 25 lines, 24 are allowed")
 
 
 @needs_compilers

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "compat").rglob("*.md"))]
 PAGES = [page for page in PAGES if page.parent.name != "cookbook"]
 BLOCK = re.compile(r"(<!-- another library -->\n)?^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"cpp", "cmake", "console", "sh", "text", ""}

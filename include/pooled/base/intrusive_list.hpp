@@ -26,7 +26,6 @@ struct links_of {
 
 template <class T, class Pointer = T*, class Links = links_of<T>>
 class intrusive_list {
-#if POOLED_HAS_CODE
 public:
     [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
     [[nodiscard]] T* first() const noexcept { return m_first; }
@@ -90,7 +89,6 @@ private:
     [[nodiscard]] Pointer& previous_of(T* one) noexcept {
         return one != nullptr ? (one->*Links::k_member).previous : m_last;
     }
-#endif
 
     template <class>
     friend struct record_access;

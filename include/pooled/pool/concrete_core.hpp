@@ -124,6 +124,8 @@ public:
         g_registry.free_closed_caches();  // the calling thread's cache was one of them
     }
 
+    void discard() noexcept override { memory().discard(); }
+
     // What the caller gets for a request of class `c`, perhaps k_large, that the block serves: in the malloc-backed build another one or,
     // if malloc has no memory, an exception. Null stays null.
     [[nodiscard]] void* give(class_index c, void* block, std::size_t bytes, std::size_t align) {

@@ -108,6 +108,8 @@ public:
     virtual bool exchange_extension(pool_extension* old, pool_extension* one) noexcept = 0;
     // The pool's handle is destroyed: no thread allocates from it any more. Destroys the core if no block is in use.
     virtual void close() noexcept = 0;
+    // Returns all memory to upstream, also that of blocks in use.
+    virtual void discard() noexcept = 0;
 
     [[nodiscard]] registry& made_by() const noexcept { return m_made_by; }
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }

@@ -37,7 +37,17 @@ class PooledConan(ConanFile):
         self.version = ".".join(parts)
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*", "tools/debuggers/*", "modules/*"):
+        compat = ("compat/CMakeLists.txt", "compat/include/*")
+        for pattern in (
+            "CMakeLists.txt",
+            "LICENSE",
+            "cmake/*",
+            "include/*",
+            *compat,
+            "src/*",
+            "tools/debuggers/*",
+            "modules/*",
+        ):
             copy(self, pattern, src=self._checkout, dst=self.export_sources_folder)
 
     def validate(self):
@@ -72,6 +82,7 @@ class PooledConan(ConanFile):
                 rmdir(self, os.path.join(self.package_folder, "lib", each))
         else:
             copy(self, "include/*", src=self.source_folder, dst=self.package_folder)
+            copy(self, "include/*", src=os.path.join(self.source_folder, "compat"), dst=self.package_folder)
             copy(self, "LICENSE", src=self.source_folder, dst=os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):

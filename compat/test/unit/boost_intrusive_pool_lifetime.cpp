@@ -2,7 +2,7 @@
 // memorypool: items outlive their pool, pools move and start again, nothing leaks; and what it does with bad input, and with
 // constructors, init functions and recycle functions that throw.
 
-#include "unit/compat/boost_intrusive_pool.hpp"
+#include "compat/test/unit/boost_intrusive_pool.hpp"
 
 #include <gtest/gtest.h>
 

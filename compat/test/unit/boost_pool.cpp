@@ -9,7 +9,7 @@
 #include "support/in_child.hpp"
 #include "support/lives.hpp"
 #include "support/sanitizer.hpp"
-#include "unit/compat/boost_pool_sides.hpp"
+#include "compat/test/unit/boost_pool_sides.hpp"
 
 #include <gtest/gtest.h>
 

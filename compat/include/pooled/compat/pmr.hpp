@@ -24,12 +24,11 @@
 // its block is from; it looks into the page map.
 // O(1), besides what upstream takes; the first use of a small chunk: O(its blocks).
 
-#include "pooled/config.hpp"
-#if POOLED_HAS_CODE
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/intrusive_list.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 #include "pooled/options.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool.hpp"
@@ -39,18 +38,12 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <new>
-#include <type_traits>
-#endif
-
 #include <cstddef>
 #include <memory_resource>
+#include <new>
+#include <type_traits>
 
 POOLED_BEGIN_NAMESPACE
-namespace detail {
-enum class sharing : bool;
-}
-
 namespace compat {
 
 namespace details {
@@ -63,7 +56,7 @@ class pool_resource : public std::pmr::memory_resource {
 public:
     // Throws std::bad_alloc when memory for the pool's own structures, or pool ids (65536 at once), run out. Takes no memory from
     // upstream yet, which must outlive the resource.
-    POOLED_API pool_resource(std::pmr::pool_options const& options, std::pmr::memory_resource* upstream);
+    pool_resource(std::pmr::pool_options const& options, std::pmr::memory_resource* upstream);
     pool_resource() : pool_resource(std::pmr::pool_options(), std::pmr::get_default_resource()) {}
     explicit pool_resource(std::pmr::memory_resource* upstream)
         : pool_resource(std::pmr::pool_options(), upstream) {}
@@ -71,20 +64,20 @@ public:
         : pool_resource(options, std::pmr::get_default_resource()) {}
     pool_resource(pool_resource const&) = delete;
     pool_resource& operator=(pool_resource const&) = delete;
-    POOLED_API ~pool_resource() override;
+    ~pool_resource() override;
 
     // Returns all memory to upstream, including that of blocks in use. O(memory / 64 KiB + requests that upstream serves directly).
-    POOLED_API void release();
+    void release();
 
-    [[nodiscard]] POOLED_API std::pmr::memory_resource* upstream_resource() const noexcept;
+    [[nodiscard]] std::pmr::memory_resource* upstream_resource() const noexcept;
 
     // The options in effect: zeros and values that are too large are replaced by the limits, and largest_required_pool_block is
     // rounded up to the size of a block.
-    [[nodiscard]] POOLED_API std::pmr::pool_options options() const noexcept;
+    [[nodiscard]] std::pmr::pool_options options() const noexcept;
 
 protected:
-    POOLED_API void* do_allocate(std::size_t bytes, std::size_t align) override;
-    POOLED_API void do_deallocate(void* p, std::size_t bytes, std::size_t align) override;
+    void* do_allocate(std::size_t bytes, std::size_t align) override;
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override;
     [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
         return this == &other;
     }
@@ -96,18 +89,17 @@ private:
 }  // namespace details
 
 // Any thread may call.
-class synchronized_pool_resource : public details::pool_resource<static_cast<detail::sharing>(true)> {
+class synchronized_pool_resource : public details::pool_resource<detail::sharing::shared> {
 public:
     using pool_resource::pool_resource;
 };
 
 // For one thread at a time.
-class unsynchronized_pool_resource : public details::pool_resource<static_cast<detail::sharing>(false)> {
+class unsynchronized_pool_resource : public details::pool_resource<detail::sharing::local> {
 public:
     using pool_resource::pool_resource;
 };
 
-#if POOLED_HAS_CODE
 namespace details {
 
 using detail::class_index;
@@ -139,7 +131,7 @@ public:
     [[nodiscard]] std::pmr::pool_options const& options() const noexcept { return m_options; }
 
     void release() noexcept {
-        core().memory().discard();
+        core().discard();
         detail::scoped_lock const lock(m_mutex);
         forget_small_chunks();
         while (piece* const one = m_pieces.first())
@@ -346,13 +338,7 @@ void pool_resource<Sharing>::do_deallocate(void* p, std::size_t bytes, std::size
     m_pool.put(p, bytes, align);
 }
 
-#if defined(POOLED_BUILDS_LIBRARY)
-template class pool_resource<detail::sharing::shared>;
-template class pool_resource<detail::sharing::local>;
-#endif
-
 }  // namespace details
-#endif
 
 }  // namespace compat
 POOLED_END_NAMESPACE

@@ -4,7 +4,7 @@
 #include "pooled/compat/boost_pool.hpp"
 
 #include "support/lives.hpp"
-#include "unit/compat/boost_pool_sides.hpp"
+#include "compat/test/unit/boost_pool_sides.hpp"
 
 #include <gtest/gtest.h>
 

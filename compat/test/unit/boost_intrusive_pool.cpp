@@ -2,7 +2,7 @@
 // memorypool::boost_intrusive_pool: what its users know from the original: names, counts, growth, bounds, recycling, clear.
 // And its items.
 
-#include "unit/compat/boost_intrusive_pool.hpp"
+#include "compat/test/unit/boost_intrusive_pool.hpp"
 
 #include "support/possible_alignment.hpp"
 
