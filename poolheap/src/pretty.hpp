@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Names of types as a user writes them: without default arguments of templates, inline namespaces and the spellings in which demanglers and
+// Names of types as a user writes them: without default arguments of templates, inline namespaces, const and the spellings in which demanglers and
 // compilers' debug information differ. Two names of one type become equal.
 
 #include <string>

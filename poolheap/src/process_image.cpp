@@ -71,6 +71,7 @@ std::string field(std::string const& file, std::string const& name) {
     std::string const who = "Process " + std::to_string(pid);
     std::string const tracer = field(proc(pid, "status"), "TracerPid:");
     if (reason == ESRCH || tracer.empty()) throw error("There is no process " + std::to_string(pid) + ".");
+    if (field(proc(pid, "status"), "State:").starts_with('Z')) throw error(who + " has ended.");
     if (tracer != "0" && tracer != std::to_string(::getpid()))
         throw error(who + " is being traced by process " + tracer + ", a debugger perhaps: end that first.");
     if (reason == EPERM || reason == EACCES)

@@ -43,9 +43,6 @@ std::string object_name(std::string_view argument) {
                std::string(template_argument(argument, "pooled::with_tail<", 1));
     if (argument.starts_with("pooled::detail::shared_elements<"))
         return std::string(template_argument(argument, "pooled::detail::shared_elements<")) + "[]";
-    if (argument.ends_with(" const")) argument.remove_suffix(6);
-    if (argument.ends_with("const") && argument.size() > 5 && argument[argument.size() - 6] == '>')
-        argument.remove_suffix(5);
     return std::string(argument);
 }
 

@@ -61,6 +61,8 @@ public:
     [[nodiscard]] type const& operator[](type_id_t id) const { return m_types[id]; }
     [[nodiscard]] std::span<type const> types() const { return m_types; }
     type_id_t add(type t);
+    // Of a type that is aligned to more than the control block in front of it: debug information knows that.
+    void set_object_offset(type_id_t id, std::uint32_t offset) { m_types[id].object_offset = offset; }
 
 private:
     // What the words of a type's blocks mean.

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "members.hpp"
+
+#include "recorded.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace poolheap;
+using namespace poolheap_tests;
+
+struct with_members : recorded {
+    poolheap::members members{names, types};
+
+    using recorded::recorded;
+
+    // As an analysis does: buffers get the types of the pointers that lead to them, until nothing changes.
+    void spread_types() {
+        for (bool is_new = true; is_new;) {
+            is_new = false;
+            for (symbol const& s : globals) {
+                for (std::uint64_t at = 0; at + 8 <= s.bytes; at += 8)
+                    is_new |= give(from->get<address>(s.begin + at).value_or(0),
+                                   members.global_pointee(s.name, at));
+            }
+            for (std::size_t i = 0; i < blocks.blocks.size(); ++i)
+                for (std::uint64_t at = 0; at + 8 <= blocks.blocks[i].bytes; at += 8)
+                    if (ids[i] != k_buffer)
+                        is_new |= give(from->get<address>(blocks.blocks[i].begin + at).value_or(0),
+                                       members.pointee(ids[i], at));
+        }
+    }
+    bool give(address to, std::optional<type_id_t> id) {
+        block const* const b = blocks.find(to);
+        if (!id || b == nullptr || b->begin != to) return false;
+        type_id_t& old = ids[static_cast<std::size_t>(b - blocks.blocks.data())];
+        return old == k_buffer && ((old = *id), true);
+    }
+    // "type::member" of the word at an address that the program printed.
+    std::string name_at(std::string const& name, std::uint64_t more = 0) {
+        address const at = program.at(name) + more;
+        block const* const b = blocks.find(at);
+        if (b == nullptr) return "no block";
+        type_id_t const id = ids[static_cast<std::size_t>(b - blocks.blocks.data())];
+        member const& m = members.at(id, at - b->begin);
+        constexpr char const* k_how[]{"", " strong", " weak", " raw"};
+        return types[id].name + "::" + m.name + k_how[static_cast<int>(m.how)];
+    }
+
+    std::vector<symbol> globals;
+};
+
+TEST(Members, WordsHaveTheNamesOfMembersAlsoInBasesAndContainers) {
+    std::vector<toolchain> const all = toolchains();
+    for (toolchain const& t : {all.front(), all.back()}) {
+        SCOPED_TRACE(t.name);
+        with_members o(compile("members", t, "-g"));
+        ASSERT_TRUE(o.members.has_debug_information());
+        for (char const* const name : {"g_table", "s_first"}) {
+            auto const global = o.names.find(o.program.at(name));
+            ASSERT_TRUE(global) << name;
+            o.globals.push_back(*global);
+        }
+        o.spread_types();
+        EXPECT_EQ(o.name_at("conn"), "app::session::conn strong");
+        EXPECT_EQ(o.name_at("conn", 8), "app::session::conn strong");
+        EXPECT_EQ(o.name_at("all"), "app::session::all strong");
+        EXPECT_EQ(o.name_at("table", 16), "app::session::table strong");
+        EXPECT_EQ(o.name_at("maybe"), "app::session::maybe strong");
+        EXPECT_EQ(o.name_at("owned"), "app::session::owned strong");
+        EXPECT_EQ(o.name_at("on_close"), "app::session::on_close strong");
+        EXPECT_EQ(o.name_at("places[1].owner"), "app::session::places[].owner strong");
+        EXPECT_EQ(o.name_at("places[1].owner", 16), "app::session::places[].watcher weak");
+        EXPECT_EQ(o.name_at("raw"), "app::session::raw raw");
+        EXPECT_EQ(o.name_at("label"), "app::session::label strong");
+        EXPECT_EQ(o.name_at("self", 8), "app::session::enable_shared_from_this weak");
+        EXPECT_EQ(o.name_at("conn->session"), "app::connection::session strong");
+        // What the containers and pointers lead to:
+        EXPECT_EQ(o.name_at("all[1]"), "std::shared_ptr<app::connection>[]::[] strong");
+        EXPECT_EQ(o.name_at("table[1]"),
+                  "map node of std::pair<int, std::shared_ptr<app::connection>>::second strong");
+        EXPECT_EQ(
+            o.name_at("hashed[a]"),
+            "hash node of std::pair<std::string, std::shared_ptr<app::connection>>::second strong");
+        EXPECT_EQ(o.name_at("listed[0]", 8).substr(0, 13), "list node of ");
+        EXPECT_EQ(o.name_at("queue[0].watcher"), "app::place[]::[].watcher weak");
+        EXPECT_EQ(o.name_at("owned->peer"), "app::plain::peer raw");
+        EXPECT_EQ(o.name_at("g_table[7]"),
+                  "map node of std::pair<int, std::shared_ptr<app::session>>::second strong");
+        EXPECT_EQ(o.members.at_global("app::g_table", 8).name, "");
+        EXPECT_EQ(o.members.at_global("app::g_table", 16).how, strength::strong);
+    }
+}
+
+TEST(Members, WithoutDebugInformationWordsHaveOffsets) {
+    with_members o(stripped(compile("members", toolchains().front(), "-g")));
+    EXPECT_EQ(o.name_at("conn"),
+              "app::session::+" + std::to_string(o.program.at("conn") - o.program.at("session") + 16));
+    EXPECT_EQ(o.members.pointee(o.ids[0], 16), std::nullopt);
+}
+
+}  // namespace

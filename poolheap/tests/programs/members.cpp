@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+// A session that refers to connections in all the ways that there are.
+#include "recorded_new.hpp"
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace app {
+
+struct connection {
+    long bytes[4]{};
+    std::shared_ptr<void> session;
+};
+struct plain {
+    long word = 1;
+    connection* peer = nullptr;
+};
+struct base {
+    long id = 1;
+    std::string label = "a label that is too long for its own bytes";
+};
+struct place {
+    std::shared_ptr<connection> owner;
+    std::weak_ptr<connection> watcher;
+};
+struct session : base, std::enable_shared_from_this<session> {
+    std::shared_ptr<connection> conn = std::make_shared<connection>();
+    std::vector<std::shared_ptr<connection>> all{conn, conn, conn};
+    std::map<int, std::shared_ptr<connection>> table{{1, conn}, {2, conn}};
+    std::unordered_map<std::string, std::shared_ptr<connection>> hashed{{"a", conn}};
+    std::list<std::shared_ptr<connection>> listed{conn};
+    std::deque<place> queue{1};
+    std::optional<std::shared_ptr<connection>> maybe = conn;
+    std::unique_ptr<plain> owned = std::make_unique<plain>();
+    std::function<void()> on_close;
+    place places[2];
+    connection* raw = conn.get();
+};
+std::map<int, std::shared_ptr<session>> g_table;
+std::shared_ptr<session>& first() {
+    static std::shared_ptr<session> s_first = std::make_shared<session>();
+    return s_first;
+}
+
+}  // namespace app
+
+int main() {
+    using namespace app;
+    session& s = *first();
+    g_table[7] = first();
+    s.on_close = [self = s.shared_from_this(), n = 1L, m = 2L] { std::printf("%ld\n", self->id + n + m); };
+    s.conn->session = first();
+    say("session", &s);
+    say("conn", &s.conn);
+    say("all", &s.all);
+    say("all[1]", &s.all[1]);
+    say("table", &s.table);
+    say("table[1]", &s.table[1]);
+    say("hashed", &s.hashed);
+    say("hashed[a]", &s.hashed["a"]);
+    say("listed", &s.listed);
+    say("listed[0]", &s.listed.front());
+    say("queue", &s.queue);
+    say("queue[0].watcher", &s.queue[0].watcher);
+    say("maybe", &s.maybe);
+    say("owned", &s.owned);
+    say("owned->peer", &s.owned->peer);
+    say("on_close", &s.on_close);
+    say("places[1].owner", &s.places[1].owner);
+    say("raw", &s.raw);
+    say("label", &s.label);
+    say("self", static_cast<std::enable_shared_from_this<session>*>(&s));
+    say("conn->session", &s.conn->session);
+    say("g_table", &g_table);
+    say("g_table[7]", &g_table[7]);
+    say("s_first", &first());
+    say_ready();
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "programs.hpp"
+#include "types.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace poolheap_tests {
+
+using namespace poolheap;
+
+// The heap that recorded_new.hpp prints.
+inline heap recorded_heap(running_program const& program) {
+    heap h;
+    h.pools.push_back({1, "default", 0, 0});
+    for (auto const& [name, begin] : program.addresses())
+        if (name.starts_with("block-"))
+            h.blocks.push_back(
+                {begin, static_cast<std::uint32_t>(program.at("bytes-" + name.substr(6))), 0, in_use});
+    std::ranges::sort(h.blocks, {}, &block::begin);
+    h.index();
+    return h;
+}
+
+// A running program with its recorded heap and types.
+struct recorded {
+    running_program program;
+    std::unique_ptr<image> from = open_image(std::to_string(program.pid()));
+    heap blocks = recorded_heap(program);
+    symbols names{*from};
+    type_namer types{*from, names, blocks};
+    std::vector<type_id_t> ids = types.name_all();
+
+    explicit recorded(std::string const& path) : program(path) {}
+    type const& type_at(std::string const& name) {
+        block const* const b = blocks.find(program.at(name));
+        EXPECT_NE(b, nullptr) << name;
+        return types[b == nullptr ? k_buffer : ids[static_cast<std::size_t>(b - blocks.blocks.data())]];
+    }
+    std::optional<counts> counts_at(std::string const& name) {
+        block const* const b = blocks.find(program.at(name));
+        std::uint64_t words[16]{};
+        static_cast<void>(from->read(b->begin, std::as_writable_bytes(std::span(words))));
+        return types.counts_of(ids[static_cast<std::size_t>(b - blocks.blocks.data())], words);
+    }
+};
+
+}  // namespace poolheap_tests
