@@ -42,6 +42,7 @@
     "pooled: no new_delete.cpp on Windows, where each DLL keeps its own operators: use pooled::allocator and pools"
 #endif
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if POOLED_SANITIZE || POOLED_THREAD_SANITIZER
@@ -107,6 +108,7 @@ constinit struct alignas(k_cache_line) {  // alone in its line
 constinit std::atomic<bool> g_trusts_sizes{false};
 char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
 int g_stats_file = -1;
+struct stat g_stats_identity {};
 
 [[nodiscard]] pool_options read_options() noexcept {
     pool_options options{.name = k_default_pool_name};
@@ -128,9 +130,9 @@ void read_stats() noexcept {
     char const* const value = platform::trusted_variable(k_name);
     if (value == nullptr || *value == '\0' || std::string_view(value) == "0") return;
     if (std::string_view(value) == "1") {
-        // Programs close their standard error stream before this library's exit.
+        // Programs close their standard error stream before this library's exit. And some all other files, whose numbers are then others'.
         g_stats_file = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 64);
-        g_stats_path = "";
+        if (::fstat(g_stats_file, &g_stats_identity) == 0) g_stats_path = "";
     } else if (std::string_view(value).ends_with(".json")) {
         g_stats_path = value;
     } else {
@@ -163,6 +165,12 @@ void write_all(int file, std::string_view text) noexcept {
     }
 }
 
+[[nodiscard]] bool is_stats_file_open() noexcept {
+    struct stat now {};
+    return ::fstat(g_stats_file, &now) == 0 && now.st_dev == g_stats_identity.st_dev &&
+           now.st_ino == g_stats_identity.st_ino;
+}
+
 // %p in the path is the process, since a program's children have the variable, too.
 [[gnu::destructor(101)]] void write_stats() {
     if (g_stats_path == nullptr) return;
@@ -170,6 +178,7 @@ void write_all(int file, std::string_view text) noexcept {
         pool_stats const stats = default_pool().stats();
         std::string const process = std::to_string(::getpid());
         if (*g_stats_path == '\0') {
+            if (!is_stats_file_open()) return;
             std::ostringstream text;
             text << "process " << process << ", " << stats << '\n';
             return write_all(g_stats_file, text.str());

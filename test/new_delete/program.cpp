@@ -318,6 +318,21 @@ void stats_closed(char const*) {
     std::fflush(stderr);
     EXPECT(close(STDERR_FILENO) == 0);
 }
+// As a daemon does: it closes every file, and what it opens then has their numbers.
+void stats_replaced(char const*) {
+    allocate_much();
+    std::FILE* const other = std::tmpfile();
+    pid_t const child = fork();
+    if (child == 0) {
+        for (int file = 1024; file > STDERR_FILENO; --file)
+            if (file != fileno(other) && close(file) == 0) EXPECT(dup2(fileno(other), file) == file);
+        std::exit(0);
+    }
+    int status = 0;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    EXPECT(lseek(fileno(other), 0, SEEK_END) == 0);
+    std::puts("nothing was written into another file");
+}
 
 }  // namespace
 
@@ -337,7 +352,8 @@ int main(int argc, char** argv) {
                                                                   {"wrong_size", wrong_size},
                                                                   {"release", release},
                                                                   {"release_bad", release},
-                                                                  {"stats_closed", stats_closed}};
+                                                                  {"stats_closed", stats_closed},
+                                                                  {"stats_replaced", stats_replaced}};
     if (argc != 3) return 2;
     auto const part = parts.find(argv[1]);
     (part != parts.end() ? part->second : stats)(argv[2]);

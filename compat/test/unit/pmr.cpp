@@ -472,7 +472,7 @@ TYPED_TEST(own_resource, of_a_size_that_no_memory_has_throws_what_upstream_throw
     EXPECT_THROW(static_cast<void>(resource.allocate(half)), refused);
 }
 
-TYPED_TEST(own_resource, refuses_the_largest_size_that_its_upstream_would_grant_because_it_wraps) {
+TYPED_TEST(own_resource, refuses_sizes_that_its_upstream_would_grant_because_they_wrap) {
 #if defined(POOLED_TEST_SANITIZER_ADDRESS) || defined(__SANITIZE_ADDRESS__)
     GTEST_SKIP() << "the sanitizer notices that such an upstream does not look at the alignment, either";
 #endif
@@ -480,8 +480,8 @@ TYPED_TEST(own_resource, refuses_the_largest_size_that_its_upstream_would_grant_
     struct wrapping final : std::pmr::memory_resource {
         alignas(64) std::array<std::byte, 256> memory{};
         int out = 0;
-        void* do_allocate(std::size_t bytes, std::size_t) override {
-            if (bytes + 128 > memory.size()) throw std::bad_alloc();
+        void* do_allocate(std::size_t bytes, std::size_t align) override {
+            if ((bytes + align - 1) / align * align + 128 > memory.size()) throw std::bad_alloc();
             ++out;
             return memory.data() + 128;
         }
@@ -491,9 +491,13 @@ TYPED_TEST(own_resource, refuses_the_largest_size_that_its_upstream_would_grant_
         }
     } source;
     TypeParam resource(&source);
-    std::size_t const volatile most = k_most;  // not known to the compiler, which warns
-    EXPECT_THROW(static_cast<void>(resource.allocate(most)), std::bad_alloc);
-    EXPECT_EQ(source.out, 0) << "what upstream granted is not given back";
+    for (std::size_t const align : {16U, 4096U, 65536U})
+        for (std::size_t const less : {std::size_t{0}, std::size_t{1}, align, 2 * align, k_most / 2}) {
+            std::size_t const volatile most = k_most - less;  // not known to the compiler, which warns
+            EXPECT_THROW(static_cast<void>(resource.allocate(most, align)), std::bad_alloc)
+                << less << " at " << align;
+            EXPECT_EQ(source.out, 0) << "what upstream granted is not given back";
+        }
 }
 
 TYPED_TEST(own_resource, whose_upstream_refuses_slabs_serves_single_blocks_until_that_fails_too) {

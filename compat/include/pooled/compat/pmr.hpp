@@ -270,8 +270,8 @@ private:
     [[nodiscard]] void* take_piece(std::size_t bytes, std::size_t align) {
         std::size_t const record_at = record_offset(bytes);
         std::size_t const all = detail::saturating_add(record_at, sizeof(piece));
-        bool const is_beyond = all == detail::k_size_max;
-        // No upstream can grant the largest alignment; many would grant the size, as it wraps in them.
+        bool const is_beyond = all > detail::k_size_max / 2;
+        // No upstream can grant the largest alignment; many would grant the size, as it wraps in them when they round it up.
         align = is_beyond ? std::bit_floor(all) : detail::larger(align, alignof(piece));
         void* const p = m_upstream->allocate(all, align);
         if (is_beyond) {
