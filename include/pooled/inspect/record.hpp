@@ -4,7 +4,7 @@
 // From which another program, poolheap, reads what the pools of a process or core file hold. Plain structs and constants: this file
 // includes nothing of the library, so that poolheap can.
 //
-//   ELF note (.note.pooled, type k_copies_layout)   in each file with the library, also when it is stripped
+//   ELF note (.note.pooled, type k_copies_layout)   in each file with the library, also when it is stripped: plugins/copies_elf.hpp
 //     └▶ a pointer to the directory of the process; null until this file has made a pool
 //          └▶ copy_head ─▶ copy_head ─▶ …           one for each copy of the library's state that has a pool
 //               └▶ record                          addresses of page map, registry and arena, and where their members are
@@ -26,6 +26,7 @@ inline constexpr std::uint32_t k_layout = 1;
 
 inline constexpr char const* k_note_name = "pooled";
 inline constexpr std::uint32_t k_copies_layout = 4;
+inline constexpr std::uint64_t k_link_magic = 0x6bd1'4c0a'9e37'f205;  // follows the pointer to the directory
 
 struct record;
 

@@ -3,7 +3,16 @@
 
 // How the copies of plugins/copies.hpp find each other where the dynamic loader loads ELF files: each file has a note, even if
 // names are hidden, and the loader lists the notes of all loaded files.
+//
+//   .note.pooled   name "pooled", type k_copy_interface
+//   content        | copy_link - content: 8 | first byte of the file - content: 8 |     by the linker; needs no relocation at the start
+//   copy_link      | pointer to the directory, or null: 8 | inspect::k_link_magic: 8 |
+//
+// The difference of the two words is the offset of the file's copy_link from its first byte, which stays the same when a tool moves the
+// note (patchelf, and so auditwheel, conda and Nix) or puts a segment before the first one. So a reader adds it to the start of each
+// loaded segment of the file, and has found the link where the result lies in a writable segment and is followed by the magic word.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -23,7 +32,10 @@ inline constexpr std::uint32_t k_copy_interface = inspect::k_copies_layout;
 
 // The note points to this. Null until this file has found the directory. Hidden, so every executable and shared library has its own,
 // whatever else they share.
-using copy_link = atomic<copy_directory*>;
+struct copy_link {
+    atomic<copy_directory*> directory{nullptr};
+    std::uint64_t magic = inspect::k_link_magic;
+};
 POOLED_HIDDEN POOLED_USED inline constinit copy_link
     g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
 POOLED_HIDDEN inline constinit atomic<std::uint32_t> g_is_pinned{0};
@@ -46,6 +58,7 @@ struct program_header {
 inline constexpr std::uint32_t k_header_load = 1;
 inline constexpr std::uint32_t k_header_interpreter = 3;
 inline constexpr std::uint32_t k_header_note = 4;
+inline constexpr std::uint32_t k_header_writable = 2;  // of p_flags
 
 // The first members of dl_phdr_info; more follow.
 struct loaded_file {
@@ -63,20 +76,22 @@ inline constexpr int k_keep = 0x1006;
 extern "C" int pooled_iterate_files(int (*visit)(loaded_file*, std::size_t, void*),
                                     void* argument) __asm__("dl_iterate_phdr");
 
-// R: --gc-sections keeps the section. The offset needs no relocation when the file is loaded. 4: k_copy_interface.
+// R: --gc-sections keeps the section. 4: k_copy_interface. Linkers define __ehdr_start.
 #define POOLED_COPY_NOTE                                                               \
+    ".weak __ehdr_start\n"                                                             \
+    ".hidden __ehdr_start\n"                                                           \
     ".pushsection .note.pooled,\"aGR\",%note,pooled_note_" POOLED_ABI_NAME ",comdat\n" \
     ".balign 4\n"                                                                      \
-    ".long 7, 8, 4\n"                                                                  \
+    ".long 7, 16, 4\n"                                                                 \
     ".asciz \"pooled\"\n"                                                              \
     ".balign 4\n"                                                                      \
-    "1: .quad pooled_link_" POOLED_ABI_NAME " - 1b\n"                                  \
+    "1: .quad pooled_link_" POOLED_ABI_NAME " - 1b, __ehdr_start - 1b\n"               \
     ".popsection\n"
 asm(POOLED_COPY_NOTE);
 
 struct copy_note {
     std::uint32_t name_bytes = 7;
-    std::uint32_t content_bytes = 8;
+    std::uint32_t content_bytes = 16;
     std::uint32_t type = k_copy_interface;
     char name[8]{'p', 'o', 'o', 'l', 'e', 'd'};
 };
@@ -102,6 +117,23 @@ POOLED_API int search_file(loaded_file* file, std::size_t, void* search) noexcep
 
 #if POOLED_HAS_CODE
 
+// The link that is `offset` bytes from the first byte of the file. Null: none, as a tool has changed the file in an unknown way.
+[[nodiscard]] inline copy_link* link_at(loaded_file const& file, std::uintptr_t offset) noexcept {
+    span<program_header const> const headers(file.dlpi_phdr, file.dlpi_phnum);
+    for (program_header const& first : headers) {
+        if (first.p_type != k_header_load) continue;
+        std::uintptr_t const at = round_down(first.p_vaddr, 4096) + offset;
+        bool const is_in_file = any_of(headers, [at](program_header const& part) {
+            return part.p_type == k_header_load && (part.p_flags & k_header_writable) != 0 &&
+                   at - part.p_vaddr < part.p_memsz && at + sizeof(copy_link) - part.p_vaddr <= part.p_memsz;
+        });
+        auto* const link = reinterpret_cast<copy_link*>(file.dlpi_addr + at);
+        if (is_in_file && __builtin_memcmp(&link->magic, &inspect::k_link_magic, sizeof(link->magic)) == 0)
+            return link;
+    }
+    return nullptr;
+}
+
 // Calls visit(copy_link&) for each note of one loaded file. It looks for notes at every multiple of 4, because linkers align
 // other notes in different ways.
 template <class Visit>
@@ -109,13 +141,13 @@ void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
     copy_note const wanted;
     for (int i = 0; i < file.dlpi_phnum; ++i) {
         if (file.dlpi_phdr[i].p_type != k_header_note) continue;
-        auto* const notes = reinterpret_cast<std::byte*>(file.dlpi_addr + file.dlpi_phdr[i].p_vaddr);
-        for (std::size_t at = 0; at + sizeof(wanted) + 8 <= file.dlpi_phdr[i].p_memsz; at += 4) {
-            std::byte* const content = notes + at + sizeof(wanted);
+        auto const* const notes =
+            reinterpret_cast<std::byte const*>(file.dlpi_addr + file.dlpi_phdr[i].p_vaddr);
+        std::uintptr_t words[2];
+        for (std::size_t at = 0; at + sizeof(wanted) + sizeof(words) <= file.dlpi_phdr[i].p_memsz; at += 4) {
             if (__builtin_memcmp(notes + at, &wanted, sizeof(wanted)) != 0) continue;
-            std::ptrdiff_t offset = 0;
-            __builtin_memcpy(&offset, content, sizeof(offset));
-            visit(*reinterpret_cast<copy_link*>(content + offset));
+            __builtin_memcpy(words, notes + at + sizeof(wanted), sizeof(words));
+            if (copy_link* const link = detail::link_at(file, words[0] - words[1])) visit(*link);
         }
     }
 }
@@ -127,14 +159,14 @@ POOLED_CODE int search_directory(loaded_file*, std::size_t, void* argument) noex
     auto const look = [](loaded_file* file, std::size_t, void* result) noexcept {
         // acquire: pairs with the release below; the constructed directory is seen.
         for_each_link(*file, [&](copy_link& link) {
-            if (copy_directory* const d = link.load(std::memory_order_acquire))
+            if (copy_directory* const d = link.directory.load(std::memory_order_acquire))
                 static_cast<directory_search*>(result)->found = d;
         });
         return 0;
     };
     pooled_iterate_files(look, &search);
     if (search.found == nullptr && search.may_make) search.found = &search.own;
-    if (search.found != nullptr) search.link.store(search.found, std::memory_order_release);
+    if (search.found != nullptr) search.link.directory.store(search.found, std::memory_order_release);
     return 1;
 }
 
@@ -186,7 +218,7 @@ POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
 // first call, then one load.
 POOLED_HIDDEN POOLED_NOINLINE inline copy_directory* find_directory(copy_directory& own,
                                                                     bool may_make) noexcept {
-    if (copy_directory* const known = g_copy_link.load(std::memory_order_acquire)) return known;
+    if (copy_directory* const known = g_copy_link.directory.load(std::memory_order_acquire)) return known;
     directory_search search{.may_make = may_make, .own = own, .link = g_copy_link};
     pooled_iterate_files(search_directory, &search);
     return search.found;

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <link.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,12 +34,62 @@ TEST(the_directory_of_copies, is_found_by_the_note_of_this_file) {
     std::set<copy_directory*> found;
     auto const look = [](loaded_file* file, std::size_t, void* result) {
         for_each_link(*file, [&](copy_link& link) {
-            static_cast<std::set<copy_directory*>*>(result)->insert(link.load());
+            static_cast<std::set<copy_directory*>*>(result)->insert(link.directory.load());
         });
         return 0;
     };
     pooled_iterate_files(look, &found);
     EXPECT_EQ(found, std::set<copy_directory*>{own});
+}
+
+// A file of two segments, of which the second has a link at its start. `first`: where the file begins in it.
+struct file_in_memory {
+    static constexpr std::size_t k_page = 4096;
+    struct alignas(k_page) page {
+        copy_link link;
+    };
+    std::array<page, 3> pages{};
+    std::array<program_header, 2> headers{program_header{.p_type = k_header_load,
+                                                         .p_flags = 4,
+                                                         .p_offset = 0,
+                                                         .p_vaddr = 0,
+                                                         .p_paddr = 0,
+                                                         .p_filesz = 0,
+                                                         .p_memsz = k_page,
+                                                         .p_align = k_page},
+                                          program_header{.p_type = k_header_load,
+                                                         .p_flags = 6,
+                                                         .p_offset = 0,
+                                                         .p_vaddr = k_page,
+                                                         .p_paddr = 0,
+                                                         .p_filesz = 0,
+                                                         .p_memsz = sizeof(copy_link),
+                                                         .p_align = k_page}};
+
+    [[nodiscard]] copy_link* link_at(std::uintptr_t offset) const {
+        return pooled::detail::link_at({.dlpi_addr = address_of(pages.data()),
+                                        .dlpi_name = "",
+                                        .dlpi_phdr = headers.data(),
+                                        .dlpi_phnum = static_cast<std::uint16_t>(headers.size())},
+                                       offset);
+    }
+};
+
+TEST(the_link_of_a_file, is_found_by_its_offset_also_after_a_segment_was_put_before_the_first_one) {
+    file_in_memory one;
+    EXPECT_EQ(one.link_at(file_in_memory::k_page), &one.pages[1].link);
+    one.headers[0].p_vaddr -= file_in_memory::k_page;
+    EXPECT_EQ(one.link_at(0), &one.pages[1].link);
+}
+
+TEST(the_link_of_a_file, is_never_taken_from_where_none_is) {
+    file_in_memory one;
+    EXPECT_EQ(one.link_at(128), nullptr) << "a segment that is not writable";
+    EXPECT_EQ(one.link_at(2 * file_in_memory::k_page), nullptr) << "outside of the file";
+    EXPECT_EQ(one.link_at(file_in_memory::k_page + 8), nullptr) << "partly outside of it";
+    EXPECT_EQ(one.link_at(~std::uintptr_t{0} - 7), nullptr);
+    one.pages[1].link.magic = 0;
+    EXPECT_EQ(one.link_at(file_in_memory::k_page), nullptr) << "no magic word";
 }
 
 TEST(the_directory_of_copies, gives_the_lowest_pool_id_that_is_free) {
@@ -134,7 +185,8 @@ static_assert(offsetof(program_header, p_paddr) == offsetof(Elf64_Phdr, p_paddr)
 static_assert(offsetof(program_header, p_filesz) == offsetof(Elf64_Phdr, p_filesz));
 static_assert(offsetof(program_header, p_memsz) == offsetof(Elf64_Phdr, p_memsz));
 static_assert(offsetof(program_header, p_align) == offsetof(Elf64_Phdr, p_align));
-static_assert(k_header_load == PT_LOAD && k_header_interpreter == PT_INTERP && k_header_note == PT_NOTE);
+static_assert(k_header_load == PT_LOAD && k_header_interpreter == PT_INTERP && k_header_note == PT_NOTE &&
+              k_header_writable == PF_W);
 
 static_assert(sizeof(loaded_file) <= sizeof(dl_phdr_info));
 static_assert(offsetof(loaded_file, dlpi_addr) == offsetof(dl_phdr_info, dlpi_addr));
