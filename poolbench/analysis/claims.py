@@ -24,6 +24,7 @@ class Verdict(enum.StrEnum):
     holds = "holds"
     fails = "does not hold"
     unknown = "undecided"
+    missing = "not measured"
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def _test(test: dict, estimated: Rows, common: Where, installed: Sequence[str]) 
     upper = _cell(estimated, [above], common, installed)
     lower = _cell(estimated, below, common, installed) if below else None
     if upper is None or (below and lower is None):
-        return unknown("not measured")
+        return Test(what, bounds, Verdict.missing, why="not measured")
     if lower is not None:
         if lower["median"] <= 0:
             return unknown("nothing was measured below the line")
@@ -150,14 +151,16 @@ def judge(estimated: Rows, claims: list[dict] | None = None, installed: Sequence
             common = {**USUAL, **({"variant": variant} if variant else {}), **claim.get("where", {})}
             tests = [_test(test, here, common, installed) for test in claim["tests"]]
             verdicts = {test.verdict for test in tests} or {Verdict.holds}
-            worst = next(each for each in (Verdict.fails, Verdict.unknown, Verdict.holds) if each in verdicts)
+            order = (Verdict.fails, Verdict.unknown, Verdict.missing, Verdict.holds)
+            worst = next(each for each in order if each in verdicts)
             yield Claim(claim["by"], claim["text"], claim["workload"], variant, worst, tests)
 
 
 def counted(claims: list[Claim]) -> str:
-    """For instance "8 hold, 1 does not hold and 21 are undecided"."""
+    """For instance "8 hold, 1 does not hold, 20 are undecided and 1 was not measured"."""
     several = {Verdict.holds: "hold", Verdict.fails: "do not hold", Verdict.unknown: "are undecided"}
-    one = {Verdict.unknown: "is undecided"}  # of the others, their own words
+    several[Verdict.missing] = "were not measured"
+    one = {Verdict.unknown: "is undecided", Verdict.missing: "was not measured"}  # of the others, their own words
     of = {verdict: sum(claim.verdict is verdict for claim in claims) for verdict in Verdict}
     said = [f"{count} {several[each] if count > 1 else one.get(each, each)}" for each, count in of.items() if count]
     return " and ".join(filter(None, [", ".join(said[:-1]), *said[-1:]]))

@@ -14,7 +14,7 @@ from poolbench.plan.selection import Selection
 
 EPILOG = """\b
 Examples:
-  poolbench table                          every cell of the newest results, an experiment a table
+  poolbench table                          the published tables beside ours, then every cell, an experiment a table
   poolbench table --summary                one line a work
   poolbench table -w e1 --format markdown
 """
@@ -36,6 +36,7 @@ def table(
     """Print the figures: medians, intervals and ratios."""
     from poolbench import tables
     from poolbench.analysis import estimate, headlines, rows
+    from poolbench.report.published import comparisons
 
     if summary and form is Format.json:
         raise BadInput("--summary is for people: text or markdown")
@@ -50,7 +51,9 @@ def table(
     else:
         # All cells first: a ratio may be to one that is not shown.
         groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]
-        sheets = [tables.group_sheet(group) for group in groups]
+        works = {cell.workload for cell in kept}
+        published = [each.sheet for each in comparisons(estimate.estimates(found), works)]
+        sheets = published + [tables.group_sheet(group) for group in groups]
     options.begin(options.origin(found), form is Format.json)
     if form is Format.json:
         typer.echo(json.dumps(tables.records(groups), indent=1))

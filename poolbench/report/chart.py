@@ -22,6 +22,7 @@ COLOURS = {
     OURS: "#e2550f", "glibc": "#808080", "tcmalloc": "#2f7ed8", "jemalloc": "#1a9850", "mimalloc": "#a05fd0",
     "mimalloc2": "#c2407f", "mimalloc3": "#7d6bd9", "snmalloc": "#0d8a8a", "rpmalloc": "#8a6d3b",
     "jemalloc-crate": "#5f8f1a", "pooled-new": "#b35900", "limit": "#b08800",
+    "published": "#808080", "here": "#2f7ed8",
 }  # fmt: skip
 OTHER, GREY = "#5b7083", "#8b949e"
 SHAPES = ("M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0", "M-4,-4h8v8h-8z", "M0,-5L5,4H-5z", "M0,-5L5,0L0,5L-5,0z",

@@ -59,8 +59,16 @@ def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) ->
     return Answer(question, f"ahead in {ahead} of {len(found)} works", [ends, said], kind)
 
 
-def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
+BUSY = (
+    "The machine was busy with other work, so nothing is recommended: run it again while nothing else runs, or with "
+    "more processes (--samples)."
+)
+
+
+def answers(rows: list[HeadlineRow], lost: list[Loss], busy: bool = False) -> list[Answer]:
     """What a reader wants to know first: the gain over glibc, over the best malloc, and where there is none."""
+    if busy:
+        return [Answer("What pooling gains here", "not decided", [BUSY], "undecided")]
     over_glibc = [(row, row.over_glibc) for row in rows if row.over_glibc]
     over_best = [(row, row.over_best) for row in rows if row.over_best]
     best = _against("Against the best malloc measured", "the best malloc of each", over_best)
@@ -70,7 +78,8 @@ def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
     for loss in sorted(lost, key=lambda loss: -loss.ratio):
         worst.setdefault(loss.where, loss)
     said = [f"{loss.contender} is {times(loss)} as fast in “{loss.where}”." for loss in worst.values()]
-    figure = f"{len(worst)} measurements where something is faster" if worst else "nothing measured is surely faster"
+    several = f"{len(worst)} measurements" if len(worst) > 1 else "one measurement"
+    figure = f"{several} where something is faster" if worst else "nothing measured is surely faster"
     return [
         _against("Against glibc's malloc, the better of new and make_shared", "glibc's malloc", over_glibc),
         best,
@@ -88,6 +97,8 @@ def change(before: Results | None, after: Results, descriptions: dict[str, Descr
         runs = [each.only({c for c in each.cells() if is_meant(c)}) for each in (before, after)]
         return judge(*(main_samples(each, descriptions) for each in runs), paired=False)
 
+    if before and (before.is_busy() or after.is_busy()):
+        return "there is no comparison with the run before: the machine was busy with other work"
     groups, cells = judged(ours=True) if before else ([], [])
     if not groups:
         return "there is no earlier run on the same machine to compare with"

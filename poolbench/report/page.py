@@ -14,7 +14,7 @@ from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, rows
 from poolbench.errors import Failed
 from poolbench.plan.description import TIME, Description
-from poolbench.report import chart, findings
+from poolbench.report import chart, findings, published
 from poolbench.results import find
 from poolbench.results.read import Results
 from poolbench.tables import Sheet
@@ -127,9 +127,10 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
     timed = judged.timed
     return template("page.html.j2").render(
         results=results,
-        busy="BUSY" in results.busy() or not results.finished,
-        answers=findings.answers(timed, lost),
+        busy=results.is_busy() or not results.finished,
+        answers=findings.answers(timed, lost, results.is_busy()),
         words=words,
+        published=published.comparisons(judged.estimated),
         picture=chart.picture(timed) if any(row.over_best for row in timed) else None,
         summary=_summary(judged.headlines) if judged.headlines else None,
         losses=_losses_sheet(lost) if judged.headlines else None,

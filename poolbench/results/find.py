@@ -67,13 +67,15 @@ def _runs(profile: str, directory: Path) -> Iterator[Results]:
 
 
 def before(results: Results) -> Results | None:
-    """The run of the same profile on the same machine that came last before it, among the files beside it."""
+    """The run of the same profile on the same machine that came last before it, among the files beside it. A compressed
+    file came with the checkout: it is no run of this user."""
 
     def began(run: Results) -> tuple[str, str]:
         return str(run.session.get("time", "")), run.path.name
 
     runs = _runs(str(results.session.get("profile")), results.path.parent)
-    return next((run for run in runs if run.machine() == results.machine() and began(run) < began(results)), None)
+    own = (run for run in runs if run.path.suffix != COMPRESSED)
+    return next((run for run in own if run.machine() == results.machine() and began(run) < began(results)), None)
 
 
 def costs(profile: str, cells: Iterable[Cell]) -> dict[Cell, float]:

@@ -65,11 +65,18 @@ class Results:
         time = str(self.session.get("time", ""))
         return f"{time[:10]} {time[11:16]} UTC" if len(time) >= 16 else "on an unknown date"
 
-    def busy(self) -> str:
-        """Whether the machine had other work, as far as the sessions recorded it, in words."""
-        shares = [s["busy_share"] for s in self.sessions if is_figure(s.get("busy_share"))]
+    def _busy_shares(self) -> list[float]:
+        return [s["busy_share"] for s in self.sessions if is_figure(s.get("busy_share"))]
+
+    def is_busy(self) -> bool:
+        """Whether the machine had other work, as far as the sessions recorded it."""
         noted = any("busy" in str(note) for session in self.sessions for note in session.get("notes", []))
-        if noted or any(share >= BUSY for share in shares):
+        return noted or any(share >= BUSY for share in self._busy_shares())
+
+    def busy(self) -> str:
+        """The same in words."""
+        if self.is_busy():
+            shares = self._busy_shares()
             most = f" ({max(shares):.0%} of its processors)" if shares else ""
             return f"BUSY with other work{most}: its times do not count"
         return "quiet at the start" if self.sessions else "whether it was busy is not known"

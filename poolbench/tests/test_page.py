@@ -101,7 +101,7 @@ def test_the_first_screen_has_the_machine_the_three_answers_and_the_picture_begi
     questions = page.locator(".answers h2").all_inner_texts()
     assert questions[0].startswith("Against glibc") and questions[1].startswith("Against the best malloc")
     assert questions[2] == "Where not to use it"
-    answers, picture = (page.locator(each).first.bounding_box() for each in (".answers", "#chart-picture svg"))
+    answers, picture = (page.locator(each).first.bounding_box() for each in (".answers", "#published svg"))
     assert answers["y"] + answers["height"] < 600
     assert picture["y"] + picture["height"] / 2 < DESKTOP["viewport"]["height"]
 

@@ -9,8 +9,9 @@ import pytest
 
 from poolbench.analysis import estimate, rows
 from poolbench.plan import description
+from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description
-from poolbench.report import chart, findings, page
+from poolbench.report import chart, findings, page, published
 from poolbench.tests import support
 from poolbench.tests.test_analysis import headline, noisy, results, times
 
@@ -108,7 +109,7 @@ def test_the_first_answers_say_against_whom_and_by_how_much(tmp_path, ours, best
 def test_where_not_to_use_it_is_an_answer_of_its_own(tmp_path):
     lost = [findings.Loss("E5", "tbb", 8.0, 10.0, 1.25, 1.2, 1.3)]
     found = findings.answers(headline_rows(tmp_path, 20.0), lost)[2]
-    assert found.figure == "1 measurements where something is faster"
+    assert found.figure == "one measurement where something is faster"
     assert found.said == ["tbb is 1.25× (1.20…1.30) as fast in “E5”."]
     assert findings.answers(headline_rows(tmp_path, 5.0), [])[2].figure == "nothing measured is surely faster"
 
@@ -119,3 +120,25 @@ def test_where_something_else_is_surely_faster_is_told(tmp_path):
     found = results(tmp_path, values | {support.cell("quicker", scale=0.5): noisy(8.0)})
     lost = findings.losses(rows.groups(found, described), estimate.collect(found))
     assert [loss.contender for loss in lost] == ["quicker", "make_shared on tcmalloc"]
+
+
+def test_each_published_table_has_a_figure_for_each_of_its_columns_and_names_a_workload():
+    works = description.load()
+    for table in published.load():
+        assert table["workload"] in works
+        assert all(len(row["published"]) == len(table["columns"]) for row in table["rows"]), table["title"]
+
+
+def test_a_published_figure_stands_beside_ours_and_what_was_not_measured_is_said(tmp_path):
+    cells = [("new", 200.0), ("make_shared", 100.0)]
+    rows = [
+        {"cell": (cell := Cell("e1_list_churn", "code", name, "glibc", "gcc")), **vars(cell), "measure": "ns_per_op",
+         "values": [time], "n": 1, "median": time, "low": time, "high": time}
+        for name, time in cells
+    ]  # fmt: skip
+    (found,) = published.comparisons(rows)
+    gcc = dict(zip(found.sheet.columns, found.sheet.rows[0], strict=True))
+    assert (gcc["new, published"], gcc["new, here"]) == ("69.0 (1.81×)", "50.0 (2.00×)")
+    assert gcc["fast_pool, here"] == "not measured"
+    assert "Ryzen 7 5800H" in found.sheet.note
+    assert found.picture is not None
