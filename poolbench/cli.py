@@ -12,7 +12,7 @@ from importlib import metadata
 import typer
 
 from poolbench import options
-from poolbench.commands import advise, claims, compare, doctor, real, report, run, table, try_own
+from poolbench.commands import claims, compare, doctor, real, report, run, table, try_own
 from poolbench.options import option
 
 EPILOG = """\b
@@ -21,7 +21,6 @@ Examples:
   poolbench run --profile quick        measure everything: 8 minutes and the build
   poolbench report --open              the newest results as a page
   poolbench compare --bin ../main --bin . -w create_drop
-  poolbench advise --size 256 --threads 2 --live 100000 --pattern churn
   poolbench try my_type.hpp --type my::Packet --args '1500'
   poolbench profile -- ./program           would pooling help it, and where?
 """
@@ -52,7 +51,7 @@ def every_command(
     options.quiet = quiet
 
 
-for module in (doctor, run, report, table, compare, claims, advise, real, try_own):
+for module in (doctor, run, report, table, compare, claims, real, try_own):
     name = module.__name__.rpartition(".")[2]
     app.command(name.removesuffix("_own"), epilog=module.EPILOG)(getattr(module, name))  # `try` is a word of Python's
 if importlib.util.find_spec("poolprofile"):  # a package of its own

@@ -81,9 +81,6 @@ set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_
 # They must be pools that can be constructed once a run, or mallocs; the handle must count.
 set(POOLED_CONTENDERS_e4_pool_patterns boost_intrusive_new new make_shared pooled pooled_rc memorypool)
 set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new two_rings)
-# What `poolbench advise` chooses from: the standard's pointers, and ours.
-set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance pooled_local pooled_local_rc
-  pooled_objects pooled_rc pooled_reserved pooled_scope pooled_unique pooled_unordered)
 # What `poolbench try` measures: the standard's pointers, and ours.
 set(POOLED_CONTENDERS_own_type make_shared make_unique pooled pooled_instance pooled_rc pooled_unique)
 set(POOLED_CONTENDERS_own_pattern ${POOLED_CONTENDERS_own_type})

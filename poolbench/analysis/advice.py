@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Which handle and which pool to take, from what was measured of the user's own shape."""
+"""Which handle and which pool to take, from what was measured with the user's own type."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -13,20 +13,11 @@ SHARED = {
     "pooled": "pooled::make_shared<T>(...)",
     "pooled_instance": "pool.make_shared<T>(...), a separate pooled::pool",
     "pooled_rc": "pooled::make_rc<T>(...), an rc_ptr of 8 bytes",
-    "pooled_unordered": "pool.make_shared<T>(...), a pooled::pool with teardown::unordered",
-    "pooled_scope": "pooled::make_shared<T>(...), dropped in a pooled::reclaim_scope",
-    "pooled_local": "local_pool.make_shared<T>(...), a pooled::local_pool for each thread",
-    "pooled_local_rc": "pooled::make_local_rc<T>(...), a local_rc_ptr that stays on its thread",
 }
 SOLE = {"pooled_unique": "pooled::make_unique<T>(...)"}
 STANDARD = {"make_shared": "std::make_shared<T>(...)", "new": "std::shared_ptr<T>(new T(...))"}
 STANDARD_SOLE = {"make_unique": "std::make_unique<T>(...)"}
-# What changes more than the handle: told beside the choice, when it gains.
-FURTHER = {
-    "pooled_reserved": "pooled::default_pool().reserve<T>(n), then pooled::make_shared<T>(...)",
-    "pooled_objects": "object_pool<T>::acquire(): objects stay constructed and keep their state",
-}
-WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE, **FURTHER}
+WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE}
 
 
 @dataclass(frozen=True)
@@ -83,30 +74,6 @@ def advise(estimated: Rows) -> list[Choice]:
         _choice("have one owner at a time", tuple(STANDARD_SOLE), SOLE, times),
     )
     return [choice for choice in found if choice is not None]
-
-
-def further(estimated: Rows) -> list[str]:
-    """What object_pool and reserve() gain over the default pool, when it is sure; whether the malloc is good enough."""
-    times = {row["contender"]: row for row in matching(estimated, {"measure": TIME, "malloc": "glibc"})}
-    said = []
-    for name, what in (
-        ("pooled_reserved", "Call reserve<T>(n) before: creating the first objects"),
-        ("pooled_objects", "If objects may stay constructed, an object_pool<T>: acquiring one"),
-    ):
-        if name in times and "pooled" in times:
-            gain = lead("pooled", [times["pooled"]], times[name])
-            if gain.verdict is Verdict.ahead:
-                said.append(f"{what} is {_times(gain)} as fast as by pooled::make_shared<T>(...) alone.")
-    choices = advise(estimated)
-    if choices and not any(choice.worth_it for choice in choices):
-        if all(choice.over_glibc.verdict in (Verdict.even, Verdict.behind) for choice in choices):
-            said.append("The malloc is good enough for this: the measurements show that no handle of pooled gains.")
-    elif choices and all(choice.malloc_is_enough for choice in choices):
-        said.append(
-            f"The malloc {choices[0].best_malloc} is good enough for this: "
-            "the measurements show that no handle is faster."
-        )
-    return said
 
 
 def record(choice: Choice) -> dict:

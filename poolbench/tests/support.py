@@ -146,7 +146,7 @@ def results_file(path: Path, values: dict[Cell, list[float]], finished=True, **a
 
 
 def fake_trial(directory: Path, workload: str, variants, payloads=(), failing="") -> Path:
-    """What `advise` and `try` build."""
+    """What `try` builds."""
     ns = {"make_shared": 40, "make_unique": 30, "pooled": 10, "pooled_rc": 9.9, "pooled_unique": 5}
     how = {"variants": list(variants), "payloads": list(payloads), "behaves": {failing: "exit"}}
     return fake_bench(directory, ns, workload=workload, ns=ns, noise=0.0255, **how)

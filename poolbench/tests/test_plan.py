@@ -107,8 +107,8 @@ def test_a_selection_that_matches_nothing_is_an_error_that_names_what_there_is(w
 def test_every_workload_of_the_benchmark_has_a_description():
     """Without one a report shows the raw name, a table by default rules, and no question."""
     bench = description.DIRECTORY.parent.parent / "bench"
-    of_advise_and_try = {"shape", "own_type", "own_pattern"}
-    there = {path.parent.name for path in bench.glob("*/workload.hpp")} - of_advise_and_try
+    of_try = {"own_type", "own_pattern"}
+    there = {path.parent.name for path in bench.glob("*/workload.hpp")} - of_try
     assert "e9_recycled" in there
     assert there == set(description.load())
     assert all(each.title != each.name and each.question for each in description.load().values())
