@@ -7,8 +7,7 @@
 //   POOLED_CHECKED            0 | 1   the checked build: verifies each allocation and deallocation. Reports bad deallocations
 //                                     at the call; writes after a block's end or after its deallocation when the block is freed
 //                                     or used again; see docs/debugging.md
-//   POOLED_HARDENED           0 | 1   for production: reports double frees and frees into the wrong pool, and randomizes the
-//                                     order of each eight addresses that a cache takes; see docs/debugging.md
+//   POOLED_HARDENED           0 | 1   for production: reports double frees and frees into the wrong pool; see docs/debugging.md
 //   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
 //                                     pool::live_report(); see docs/debugging.md
 //   POOLED_TRACKED_STACKS     n       the tracked build records this many callers of each acquisition (a decimal literal); default 0

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The hardened build misses no double and no foreign free (support/misuse_suite.hpp, and what it alone promises here), and
-// returns addresses in another order in each process.
+// The hardened build misses no double and no foreign free (support/misuse_suite.hpp, and what it alone promises here).
 //
 // A report is caught by leaving the library with longjmp: one process then sees many. POOLED_TEST_ITERATIONS says how many.
 
@@ -31,14 +30,12 @@
 #include <cstring>
 #include <memory>
 #include <random>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -241,39 +238,6 @@ TEST(hardened_pool, reports_every_double_free_from_another_thread) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-// The order of the first addresses, relative to each other.
-std::string order_of_addresses() {
-    pooled::pool pool;
-    std::vector<std::uintptr_t> at;
-    for (int i = 0; i < 64; ++i)
-        at.push_back(reinterpret_cast<std::uintptr_t>(pool.allocate(1000)));
-    std::uintptr_t const least = *std::min_element(at.begin(), at.end());
-    std::string order;
-    for (std::uintptr_t const one : at)
-        order += std::to_string((one - least) / 8) + " ";
-    return order;
-}
-
-TEST(hardened_pool, gives_addresses_in_another_order_in_each_process) {
-    std::string executable(4096, '\0');
-    ssize_t const length = ::readlink("/proc/self/exe", executable.data(), executable.size());
-    ASSERT_GT(length, 0);
-    executable.resize(static_cast<std::size_t>(length));
-    std::set<std::string> orders;
-    for (int i = 0; i < 4; ++i) {
-        FILE* const run = ::popen((executable + " --gtest_also_run_disabled_tests "
-                                                "--gtest_filter=*DISABLED_prints_the_order*")
-                                      .c_str(),
-                                  "r");
-        ASSERT_NE(run, nullptr);
-        std::array<char, 4096> line{};
-        while (std::fgets(line.data(), line.size(), run) != nullptr)
-            if (std::strncmp(line.data(), "order:", 6) == 0) orders.insert(line.data());
-        ::pclose(run);
-    }
-    EXPECT_GE(orders.size(), 3U);  // one in 4096 is equal by chance
-}
-
 // Both pools mark a free block with the same word when it starts at the same address.
 TEST(hardened_pool, takes_back_the_chunks_of_a_pool_on_top_of_it) {
     pooled::pool outer{{.name = "outer"}};
@@ -288,8 +252,6 @@ TEST(hardened_pool, takes_back_the_chunks_of_a_pool_on_top_of_it) {
     }
     EXPECT_EQ(outer.stats().in_use, inner.stats().upstream_bytes);
 }
-
-TEST(hardened_pool, DISABLED_prints_the_order) { std::printf("order: %s\n", order_of_addresses().c_str()); }
 
 }  // namespace
 

@@ -174,7 +174,6 @@ public:
             void** top = array + (wanted - recent);
             if (recent != 0) detail::copy_n(array, recent, top);
             take(wanted - recent, top);
-            if constexpr (k_hardened) free_mark::shuffle({array, wanted - recent});
             // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
             if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
         }

@@ -83,19 +83,10 @@ public:
 
     // Before push_cold(). Objects are often dropped in the order of their addresses: the block of the 16th drop from now is
     // prefetched for writing. Those that are dropped in another order cause no prefetch, which would take lines from other threads.
-    // `c`: whose cache this is.
-    POOLED_ALWAYS_INLINE void prefetch_next(void const* block,
-                                            [[maybe_unused]] class_index c) const noexcept {
+    POOLED_ALWAYS_INLINE void prefetch_next(void const* block) const noexcept {
         std::uintptr_t const stride = address_of(block) - address_of(m_hot);
-        std::uintptr_t ahead = 16 * stride;
-        if constexpr (k_hardened) {
-            std::size_t const block_bytes = k_geometry[c].block_bytes;
-            // Neighbours lie up to 15 blocks apart. 24 was the best of 8, 12, 16, 24 and 32 drops (1500 bytes, Zen 4).
-            if (stride + 15 * block_bytes > 30 * block_bytes) return;
-            ahead = 24 * block_bytes;
-        } else if (stride + 4096 > 8192)
-            return;
-        __builtin_prefetch(reinterpret_cast<void const*>(address_of(block) + ahead), 1);
+        if (stride + 4096 > 8192) return;
+        __builtin_prefetch(reinterpret_cast<void const*>(address_of(block) + 16 * stride), 1);
     }
 
     // For recycled objects: inlined whole, without least_held(). Null if no more than `least` addresses are held. False if
@@ -225,8 +216,7 @@ private:
 
     // How many blocks ahead those that are used next are prefetched. A burst of a million objects of 48 bytes takes 10.4 ns each with 8,
     // 9.4 with 32 and no less with 64 (Zen 5): the stores to 8 blocks fit the processor's queue, which waits for the first one's line.
-    // In the hardened build's order, 16 is better for 1500 bytes (1.2 times the plain build's creation; 8: 1.3; Zen 4).
-    static constexpr std::uint32_t k_ahead = k_hardened ? 16 : 32;
+    static constexpr std::uint32_t k_ahead = 32;
     static constexpr std::uint32_t k_step = 8;  // so many at a time; 4 and 16 take as long
 
     observed<void*> m_hot;

@@ -14,15 +14,12 @@
 // The secret is chosen before the first block exists. The owner of a block, or the holder of its size class's lock while it is
 // free, may call; O(1). Unused in other builds.
 
-#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
@@ -33,7 +30,6 @@ inline constexpr bool k_hardened = POOLED_HARDENED != 0 && POOLED_CHECKED == 0 &
 namespace free_mark {
 
 POOLED_STATE(std::uintptr_t, g_secret, = 0);
-POOLED_STATE(std::uint64_t, g_order, = 0);  // what the order of addresses begins with
 
 #if POOLED_HAS_CODE
 // Called once, before the first pool. The secret is odd, so no mark is zero or the address of a block. Its two highest bits
@@ -41,26 +37,6 @@ POOLED_STATE(std::uint64_t, g_order, = 0);  // what the order of addresses begin
 inline void choose() noexcept {
     constexpr std::uintptr_t k_high = std::uintptr_t{1} << 62;
     g_secret = (static_cast<std::uintptr_t>(platform::random_bits()) & (k_high - 1)) | k_high | 1;
-    g_order = platform::random_bits();
-}
-
-// The order in which a refill's blocks are used: of each eight neighbours, the one at place n comes as number n ^ flip, with another
-// flip for each eight, refill, and process:
-//
-//   blocks  | eight | eight | … |        flip 5:  5 4 7 6 1 0 3 2
-//
-// Not over more than eight, because longer jumps keep the processor from prefetching: E2 took 1.4 times as long. It does not
-// expect even these jumps on Zen 4, so the blocks that come next are prefetched (docs/mechanisms.md).
-inline void shuffle(span<void*> blocks) noexcept {
-    std::uint64_t random = platform::scatter(g_order ^ address_of(blocks.front()));
-    for (std::size_t first = 0; first < blocks.size(); first += 8, random = std::rotr(random, 3)) {
-        std::size_t const flip = random & 7;
-        std::size_t const below = (flip & (0 - flip)) - 1;
-        for (std::size_t pair = 0; pair < 4; ++pair) {
-            std::size_t const n = pair + (pair & ~below);  // without flip's lowest bit
-            if (first + (n | flip) < blocks.size()) std::swap(blocks[first + n], blocks[first + (n ^ flip)]);
-        }
-    }
 }
 #endif
 

@@ -95,7 +95,7 @@ POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at
     std::uint32_t const pool_id = cache.pool_id;  // once the block is given up, the cache may not exist
     auto const c = static_cast<class_index>(at / sizeof(class_cache));
     class_cache& one = cache.class_at(at);
-    one.prefetch_next(block, c);
+    one.prefetch_next(block);
     bool const is_pushed = one.push_cold(block);
     cache.gate.leave();
     if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
