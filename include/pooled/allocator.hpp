@@ -69,8 +69,7 @@ public:
     template <class Other>
     constexpr allocator(allocator<Other> const&) noexcept {}  // NOLINT: allocators convert
 
-    [[nodiscard]] POOLED_TRACKED_ENTRY T* allocate(std::size_t n) {
-        POOLED_ACQUISITION(nullptr);
+    [[nodiscard]] T* allocate(std::size_t n) {
         return detail::allocate_objects<T>(detail::in_default_pool(), n);
     }
     void deallocate(T* p, std::size_t n) noexcept {
@@ -103,10 +102,7 @@ public:
     pool_allocator(pool_allocator<Other, Pool> const& other) noexcept  // NOLINT: allocators convert
         : m_core(other.m_core) {}
 
-    [[nodiscard]] POOLED_TRACKED_ENTRY T* allocate(std::size_t n) {
-        POOLED_ACQUISITION(nullptr);
-        return detail::allocate_objects<T>(place(*m_core), n);
-    }
+    [[nodiscard]] T* allocate(std::size_t n) { return detail::allocate_objects<T>(place(*m_core), n); }
     void deallocate(T* p, std::size_t n) noexcept { detail::deallocate_objects(place(*m_core), p, n); }
 
     template <class Other>

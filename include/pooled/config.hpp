@@ -8,9 +8,6 @@
 //                                     at the call; writes after a block's end or after its deallocation when the block is freed
 //                                     or used again; see docs/debugging.md
 //   POOLED_HARDENED           0 | 1   for production: reports double frees and frees into the wrong pool; see docs/debugging.md
-//   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
-//                                     pool::live_report(); see docs/debugging.md
-//   POOLED_TRACKED_STACKS     n       the tracked build records this many callers of each acquisition (a decimal literal); default 0
 //   POOLED_GUARD_BYTES        n       the checked build: guard bytes after each block, a decimal literal; default 16
 //   POOLED_SANITIZE           0 | 1   takes each block from malloc, so that tools which intercept malloc see pooled objects:
 //                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 if the compiler
@@ -67,16 +64,6 @@
 
 #ifndef POOLED_HARDENED
 #define POOLED_HARDENED 0
-#endif
-
-#ifndef POOLED_TRACKED
-#define POOLED_TRACKED 0
-#endif
-
-#ifndef POOLED_TRACKED_STACKS
-#define POOLED_TRACKED_STACKS 0
-#elif POOLED_TRACKED_STACKS != 0 && !POOLED_TRACKED
-#error "pooled: POOLED_TRACKED_STACKS has no effect without POOLED_TRACKED=1: define both"
 #endif
 
 #ifndef POOLED_SHARED

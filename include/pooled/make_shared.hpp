@@ -28,84 +28,82 @@ POOLED_BEGIN_NAMESPACE
 // the process has more than 16256 types of counted objects.
 template <class T, class... Args>
     requires detail::made_from<T, Args...>
-[[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> make_shared(Args&&... args) {
+[[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> make_shared(Args&&... args) {
     return detail::make<detail::by_shared, T>(detail::in_default_pool(), std::forward<Args>(args)...);
 }
 template <class T, class... Args>
     requires detail::made_from<T, Args...> && (!detail::bounded_array<T>)
-[[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> make_unique(Args&&... args) {
+[[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> make_unique(Args&&... args) {
     return detail::make<detail::by_unique, T>(detail::in_default_pool(), std::forward<Args>(args)...);
 }
 template <class T, class... Args>
     requires detail::made_from<T, Args...>
-[[nodiscard]] POOLED_INLINE_ENTRY rc_ptr<T> make_rc(Args&&... args) {
+[[nodiscard]] POOLED_ALWAYS_INLINE rc_ptr<T> make_rc(Args&&... args) {
     return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), std::forward<Args>(args)...);
 }
 template <class T, class... Args>
     requires detail::made_from<T, Args...>
-[[nodiscard]] POOLED_INLINE_ENTRY local_rc_ptr<T> make_local_rc(Args&&... args) {
+[[nodiscard]] POOLED_ALWAYS_INLINE local_rc_ptr<T> make_local_rc(Args&&... args) {
     return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(),
                                                                  std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
+[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
     return detail::make<detail::by_shared, T>(detail::in_default_pool(), count);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique(std::size_t count) {
+[[nodiscard]] unique_ptr<T> make_unique(std::size_t count) {
     return detail::make<detail::by_unique, T>(detail::in_default_pool(), count);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count) {
+[[nodiscard]] rc_ptr<T> make_rc(std::size_t count) {
     return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
+[[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count) {
     return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), count);
 }
 
 // An array of copies of `value`. Throws the same.
 template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count,
-                                                                  detail::row_of<T> const& value) {
+[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, detail::row_of<T> const& value) {
     return detail::make<detail::by_shared, T>(detail::in_default_pool(), count, value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(detail::row_of<T> const& value) {
+[[nodiscard]] std::shared_ptr<T> make_shared(detail::row_of<T> const& value) {
     return detail::make<detail::by_shared, T>(detail::in_default_pool(), value);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count, detail::row_of<T> const& value) {
+[[nodiscard]] rc_ptr<T> make_rc(std::size_t count, detail::row_of<T> const& value) {
     return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count, value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(detail::row_of<T> const& value) {
+[[nodiscard]] rc_ptr<T> make_rc(detail::row_of<T> const& value) {
     return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), value);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count,
-                                                                 detail::row_of<T> const& value) {
+[[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count, detail::row_of<T> const& value) {
     return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), count, value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(detail::row_of<T> const& value) {
+[[nodiscard]] local_rc_ptr<T> make_local_rc(detail::row_of<T> const& value) {
     return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), value);
 }
 
 // Default-initialised: a trivial T is not written at all. Throws the same.
 template <class T, class... Count>
     requires detail::made_of_length<T, Count...>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite(Count... count) {
+[[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(Count... count) {
     return detail::make<detail::by_shared, T>(detail::in_default_pool(), count..., detail::for_overwrite());
 }
 template <class T, class... Count>
     requires detail::made_of_length<T, Count...> && (!detail::bounded_array<T>)
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique_for_overwrite(Count... count) {
+[[nodiscard]] unique_ptr<T> make_unique_for_overwrite(Count... count) {
     return detail::make<detail::by_unique, T>(detail::in_default_pool(), count..., detail::for_overwrite());
 }
 template <class T, class... Count>
     requires detail::made_of_length<T, Count...>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite(Count... count) {
+[[nodiscard]] rc_ptr<T> make_rc_for_overwrite(Count... count) {
     return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count..., detail::for_overwrite());
 }
 
@@ -113,38 +111,37 @@ template <class T, class... Count>
 // no `args`). tail() gives them. Throws std::bad_array_new_length if the tail exceeds the address space, std::bad_alloc, and what the
 // constructors throw.
 template <class T, class Element, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, Element>>
-make_shared_with_tail(std::size_t count, Args&&... args) {
+[[nodiscard]] std::shared_ptr<detail::tailed<T, Element>> make_shared_with_tail(std::size_t count,
+                                                                                Args&&... args) {
     return detail::make_with_tail<detail::by_shared, T, Element>(detail::in_default_pool(), count,
                                                                  std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, Element>>
+[[nodiscard]] std::shared_ptr<detail::tailed<T, Element>>
 make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
     return detail::make_with_tail<detail::by_shared, T, Element, detail::for_overwrite>(
         detail::in_default_pool(), count, std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, Element>>
-make_unique_with_tail(std::size_t count, Args&&... args) {
+[[nodiscard]] unique_ptr<detail::tailed<T, Element>> make_unique_with_tail(std::size_t count,
+                                                                           Args&&... args) {
     return detail::make_with_tail<detail::by_unique, T, Element>(detail::in_default_pool(), count,
                                                                  std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, Element>>
-make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+[[nodiscard]] unique_ptr<detail::tailed<T, Element>> make_unique_with_tail_for_overwrite(std::size_t count,
+                                                                                         Args&&... args) {
     return detail::make_with_tail<detail::by_unique, T, Element, detail::for_overwrite>(
         detail::in_default_pool(), count, std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>> make_rc_with_tail(std::size_t count,
-                                                                                        Args&&... args) {
+[[nodiscard]] rc_ptr<detail::tailed<T, Element>> make_rc_with_tail(std::size_t count, Args&&... args) {
     return detail::make_with_tail<detail::by_rc<>, T, Element>(detail::in_default_pool(), count,
                                                                std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>>
-make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+[[nodiscard]] rc_ptr<detail::tailed<T, Element>> make_rc_with_tail_for_overwrite(std::size_t count,
+                                                                                 Args&&... args) {
     return detail::make_with_tail<detail::by_rc<>, T, Element, detail::for_overwrite>(
         detail::in_default_pool(), count, std::forward<Args>(args)...);
 }
@@ -154,27 +151,25 @@ make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
 // base: an unqualified call with an argument from std also finds std::allocate_shared, which would then match better.
 template <class T, detail::pool_type Pool, class... Args>
     requires detail::made_from<T, Args...>
-[[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, Args&&... args) {
+[[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> allocate_shared(Pool& pool, Args&&... args) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count) {
+[[nodiscard]] std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count);
 }
 template <detail::unbounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count,
-                                                                      detail::row_of<T> const& value) {
+[[nodiscard]] std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count,
+                                                 detail::row_of<T> const& value) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count, value);
 }
 template <detail::bounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool,
-                                                                      detail::row_of<T> const& value) {
+[[nodiscard]] std::shared_ptr<T> allocate_shared(Pool& pool, detail::row_of<T> const& value) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), value);
 }
 template <class T, detail::pool_type Pool, class... Count>
     requires detail::made_of_length<T, Count...>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool,
-                                                                                    Count... count) {
+[[nodiscard]] std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool, Count... count) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count...,
                                               detail::for_overwrite());
 }

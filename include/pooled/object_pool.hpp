@@ -27,7 +27,6 @@
 #include "pooled/error.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/heap/checked_memory.hpp"
-#include "pooled/instrument/tracked.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/object/recycle_list.hpp"
 #include "pooled/object/slot.hpp"
@@ -266,7 +265,6 @@ public:
     }
 
     POOLED_ALWAYS_INLINE void recycle(slot& s) noexcept {
-        tracking::on_deallocate(&s);
         static_assert(sizeof(stale_owner) <= sizeof(s.control));
         detail::write_stale_owner(s.control);
         if (!this->template push<Sharing>(&s, s.node)) [[unlikely]]
@@ -319,13 +317,10 @@ private:
 
     void build_objects(recycle_stack& built, std::size_t count, bool all) override {
         while (built.size() != count) {
-            void* memory = nullptr;
-            {
-                [[maybe_unused]] tracking::for_itself const until_acquired{};
-                in_pool<Sharing> const place(core());
-                memory = all ? detail::allocate_bytes_or_throw(place, layout::k_bytes, layout::k_align)
-                             : detail::try_allocate_bytes(place, layout::k_bytes, layout::k_align);
-            }
+            in_pool<Sharing> const place(core());
+            void* const memory =
+                all ? detail::allocate_bytes_or_throw(place, layout::k_bytes, layout::k_align)
+                    : detail::try_allocate_bytes(place, layout::k_bytes, layout::k_align);
             if (memory == nullptr) return;
             slot& s = *::new (memory) slot(this);
             detail::write_stale_owner(s.control);  // upstream's memory may contain another one
@@ -450,7 +445,6 @@ struct recycled {
 template <class T, class Recycler>
 struct shared_handle {
     using pointer = std::shared_ptr<T>;
-    static constexpr tracking::weak_test k_is_only_weak = &standard_control_block::is_only_weak;
 
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
@@ -467,9 +461,6 @@ struct shared_handle {
 template <class T, class Recycler, class Owner>
 struct counted_handle {
     using pointer = typename Owner::template pointer<T>;
-    static constexpr tracking::weak_test k_is_only_weak =
-        Owner::k_counts_owners ? &is_only_weakly_counted<Recycler::layout::k_offset> : nullptr;
-
     using counted = counted_object<T, recycled<T, Recycler>>;
     POOLED_ALWAYS_INLINE counted_handle() : type(counted::tag()) {}  // GCC would call it
     type_tag const type;
@@ -511,10 +502,7 @@ public:
         : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle),
                                                         detail::make_factory<T>(std::move(factory))))) {}
 
-    ~basic_object_pool() {
-        detail::report_at_close(*this);
-        m_recycler->close();
-    }
+    ~basic_object_pool() { m_recycler->close(); }
     basic_object_pool(basic_object_pool const&) = delete;
     basic_object_pool& operator=(basic_object_pool const&) = delete;
 
@@ -523,34 +511,34 @@ public:
     // `on_acquire` throw. `args` are on_acquire's. O(1), or O(threads) when idle objects are taken from other threads' caches.
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> acquire(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> acquire(Args&&... args) {
         return get<shared>(or_throw(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> acquire_unique(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> acquire_unique(Args&&... args) {
         return get<unique>(or_throw(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer acquire_rc(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE rc_pointer acquire_rc(Args&&... args) {
         return get<rc>(or_throw(), std::forward<Args>(args)...);
     }
 
     // The same; empty when exhausted, or when there is no memory for another object.
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> try_acquire(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> try_acquire(Args&&... args) {
         return get<shared>(or_empty(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> try_acquire_unique(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> try_acquire_unique(Args&&... args) {
         return get<unique>(or_empty(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer try_acquire_rc(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE rc_pointer try_acquire_rc(Args&&... args) {
         return get<rc>(or_empty(), std::forward<Args>(args)...);
     }
 
@@ -559,39 +547,36 @@ public:
     // can release an object, so they return at once.
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
-    acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+    [[nodiscard]] std::shared_ptr<T> acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
         return get<shared>(at_most, std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
-    acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+    [[nodiscard]] unique_ptr<T> acquire_unique_for(std::chrono::duration<Rep, Period> at_most,
+                                                   Args&&... args) {
         return get<unique>(at_most, std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most,
-                                                                 Args&&... args) {
+    [[nodiscard]] rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
         return get<rc>(at_most, std::forward<Args>(args)...);
     }
 
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
-    acquire_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+    [[nodiscard]] std::shared_ptr<T> acquire_until(std::chrono::time_point<Clock, Duration> end,
+                                                   Args&&... args) {
         return get<shared>(detail::deadline(end), std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
-    acquire_unique_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+    [[nodiscard]] unique_ptr<T> acquire_unique_until(std::chrono::time_point<Clock, Duration> end,
+                                                     Args&&... args) {
         return get<unique>(detail::deadline(end), std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
-    acquire_rc_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
+    [[nodiscard]] rc_pointer acquire_rc_until(std::chrono::time_point<Clock, Duration> end, Args&&... args) {
         return get<rc>(detail::deadline(end), std::forward<Args>(args)...);
     }
 
@@ -599,19 +584,17 @@ public:
     // Wait until a stop is requested, and are empty then, also if the stop was requested before the call and objects are idle.
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> acquire(std::stop_token const& token,
-                                                                  Args&&... args) {
+    [[nodiscard]] std::shared_ptr<T> acquire(std::stop_token const& token, Args&&... args) {
         return get<shared>(until_stopped{token}, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> acquire_unique(std::stop_token const& token,
-                                                                    Args&&... args) {
+    [[nodiscard]] unique_ptr<T> acquire_unique(std::stop_token const& token, Args&&... args) {
         return get<unique>(until_stopped{token}, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
+    [[nodiscard]] rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
         return get<rc>(until_stopped{token}, std::forward<Args>(args)...);
     }
 #endif
@@ -662,14 +645,12 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept { return m_recycler->core().name(); }
 
-    // How many objects are in use; in the tracked build also where they were acquired and how long ago, and which of them only weak
-    // pointers keep. For people: the text is not fixed.
+    // How many objects are in use, and what else the pool's memory holds. For people: the text is not fixed.
     template <class Traits>
     void live_report(std::basic_ostream<char, Traits>& out) const {
         object_counts const counts = m_recycler->count();
         out << "object_pool '" << name() << "': " << counts.capacity - counts.idle << " objects in use, "
-            << counts.idle << " idle";
-        detail::report_objects(m_recycler->core(), out);
+            << counts.idle << " idle\n";
     }
 
 private:
@@ -681,17 +662,10 @@ private:
     template <class Handle, class Otherwise, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE typename Handle::pointer get(Otherwise const& otherwise,
                                                                     Args&&... args) {
-        POOLED_ACQUISITION(nullptr);
         if constexpr (requires { otherwise.token; })
             if (otherwise.token.stop_requested()) return {};
         Handle const handle;
-        [[maybe_unused]] tracking::site const where = tracking::take();
-        slot* const s = m_recycler->acquire(otherwise, std::forward<Args>(args)...);
-        typename Handle::pointer owner = handle.own(s);
-        // Here, where its counts were written; nobody else can have released it.
-        tracking::on_acquire(m_recycler->core().id(), s, recycler_type::layout::k_bytes, where,
-                             Handle::k_is_only_weak);
-        return owner;
+        return handle.own(m_recycler->acquire(otherwise, std::forward<Args>(args)...));
     }
 
     recycler_type* m_recycler;

@@ -14,7 +14,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/instrument/tracked.hpp"
+#include "pooled/inspect/live_report.hpp"
 #include "pooled/options.hpp"
 #include "pooled/pool/concrete_core.hpp"
 #include "pooled/pool/core.hpp"
@@ -51,7 +51,6 @@ public:
     explicit basic_pool(pool_options const& options = {}) : basic_pool(g_registry.make(options, Sharing)) {}
     ~basic_pool() {
         if (pool_extension* const above = m_core->extension()) above->on_close();
-        detail::report_at_close(*this);
         m_core->close();
     }
     basic_pool(basic_pool const&) = delete;
@@ -59,16 +58,13 @@ public:
 
     // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
     // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
-    [[nodiscard]] POOLED_INLINE_ENTRY void*
-    allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
-        POOLED_ACQUISITION_AT_CALLER;
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(std::size_t bytes,
+                                                      std::size_t align = alignof(std::max_align_t)) {
         return allocate_bytes_or_throw(in_pool<Sharing>(*m_core), bytes, align);
     }
 
     // The same; null instead of exhausted or another std::bad_alloc.
-    [[nodiscard]] POOLED_TRACKED_ENTRY void*
-    try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
-        POOLED_ACQUISITION_AT_CALLER;
+    [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
         return try_allocate_bytes(in_pool<Sharing>(*m_core), bytes, align);
     }
 
@@ -116,8 +112,9 @@ public:
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
 
-    // Which blocks are in use: in the tracked build their number by type, the place and time of their acquisition, and which of
-    // them only weak pointers keep; in other builds, their number by size. The text is for people, and its format may change.
+    // Which objects are in use: number and bytes by type, those with most bytes first; what names no type by size. Waits for no thread:
+    // others may use the pool meanwhile, and the last line says how much that makes uncertain. The text is for people, and its format may
+    // change. O(blocks in use).
     template <class Traits>
     void live_report(std::basic_ostream<char, Traits>& out) const {
         detail::live_report(*m_core, out);
@@ -136,118 +133,114 @@ public:
     // halves, and a move from it then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
     template <class T, class... Args>
         requires made_from<T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> make_shared(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> make_shared(Args&&... args) {
         return detail::make<by_shared, T>(place(), std::forward<Args>(args)...);
     }
     template <class T, class... Args>
         requires made_from<T, Args...> && (!bounded_array<T>)
-    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> make_unique(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> make_unique(Args&&... args) {
         return detail::make<by_unique, T>(place(), std::forward<Args>(args)...);
     }
     template <class T, class... Args>
         requires made_from<T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY own_rc_ptr<T> make_rc(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE own_rc_ptr<T> make_rc(Args&&... args) {
         return detail::make<by_own_rc, T>(place(), std::forward<Args>(args)...);
     }
     template <class T, class... Args>
         requires made_from<T, Args...>
-    [[nodiscard]] POOLED_INLINE_ENTRY local_rc_ptr<T> make_local_rc(Args&&... args) {
+    [[nodiscard]] POOLED_ALWAYS_INLINE local_rc_ptr<T> make_local_rc(Args&&... args) {
         return detail::make<by_rc<on_one_thread>, T>(place(), std::forward<Args>(args)...);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
+    [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
         return detail::make<by_shared, T>(place(), count);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique(std::size_t count) {
+    [[nodiscard]] unique_ptr<T> make_unique(std::size_t count) {
         return detail::make<by_unique, T>(place(), count);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> make_rc(std::size_t count) {
+    [[nodiscard]] own_rc_ptr<T> make_rc(std::size_t count) {
         return detail::make<by_own_rc, T>(place(), count);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count) {
         return detail::make<by_rc<on_one_thread>, T>(place(), count);
     }
 
     // An array of copies of `value`.
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count,
-                                                                      row_of<T> const& value) {
+    [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, row_of<T> const& value) {
         return detail::make<by_shared, T>(place(), count, value);
     }
     template <bounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(row_of<T> const& value) {
+    [[nodiscard]] std::shared_ptr<T> make_shared(row_of<T> const& value) {
         return detail::make<by_shared, T>(place(), value);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> make_rc(std::size_t count, row_of<T> const& value) {
+    [[nodiscard]] own_rc_ptr<T> make_rc(std::size_t count, row_of<T> const& value) {
         return detail::make<by_own_rc, T>(place(), count, value);
     }
     template <bounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> make_rc(row_of<T> const& value) {
+    [[nodiscard]] own_rc_ptr<T> make_rc(row_of<T> const& value) {
         return detail::make<by_own_rc, T>(place(), value);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count,
-                                                                     row_of<T> const& value) {
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count, row_of<T> const& value) {
         return detail::make<by_rc<on_one_thread>, T>(place(), count, value);
     }
     template <bounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(row_of<T> const& value) {
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(row_of<T> const& value) {
         return detail::make<by_rc<on_one_thread>, T>(place(), value);
     }
 
     // Default-initialised: a trivial T is not written at all.
     template <class T, class... Count>
         requires made_of_length<T, Count...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite(Count... count) {
+    [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(Count... count) {
         return detail::make<by_shared, T>(place(), count..., detail::for_overwrite());
     }
     template <class T, class... Count>
         requires made_of_length<T, Count...> && (!bounded_array<T>)
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique_for_overwrite(Count... count) {
+    [[nodiscard]] unique_ptr<T> make_unique_for_overwrite(Count... count) {
         return detail::make<by_unique, T>(place(), count..., detail::for_overwrite());
     }
     template <class T, class... Count>
         requires made_of_length<T, Count...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> make_rc_for_overwrite(Count... count) {
+    [[nodiscard]] own_rc_ptr<T> make_rc_for_overwrite(Count... count) {
         return detail::make<by_own_rc, T>(place(), count..., detail::for_overwrite());
     }
 
     // A T of `args`, followed in the same block by `count` objects of Element: value-initialised, or default-initialised (the T as well
     // if there are no `args`). tail() gives them.
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
-    make_shared_with_tail(std::size_t count, Args&&... args) {
+    [[nodiscard]] std::shared_ptr<tailed<T, Element>> make_shared_with_tail(std::size_t count,
+                                                                            Args&&... args) {
         return detail::make_with_tail<by_shared, T, Element>(place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
-    make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    [[nodiscard]] std::shared_ptr<tailed<T, Element>> make_shared_with_tail_for_overwrite(std::size_t count,
+                                                                                          Args&&... args) {
         return detail::make_with_tail<by_shared, T, Element, for_overwrite>(place(), count,
                                                                             std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>> make_unique_with_tail(std::size_t count,
-                                                                                            Args&&... args) {
+    [[nodiscard]] unique_ptr<tailed<T, Element>> make_unique_with_tail(std::size_t count, Args&&... args) {
         return detail::make_with_tail<by_unique, T, Element>(place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>>
-    make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    [[nodiscard]] unique_ptr<tailed<T, Element>> make_unique_with_tail_for_overwrite(std::size_t count,
+                                                                                     Args&&... args) {
         return detail::make_with_tail<by_unique, T, Element, for_overwrite>(place(), count,
                                                                             std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<tailed<T, Element>> make_rc_with_tail(std::size_t count,
-                                                                                        Args&&... args) {
+    [[nodiscard]] own_rc_ptr<tailed<T, Element>> make_rc_with_tail(std::size_t count, Args&&... args) {
         return detail::make_with_tail<by_own_rc, T, Element>(place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<tailed<T, Element>>
-    make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    [[nodiscard]] own_rc_ptr<tailed<T, Element>> make_rc_with_tail_for_overwrite(std::size_t count,
+                                                                                 Args&&... args) {
         return detail::make_with_tail<by_own_rc, T, Element, for_overwrite>(place(), count,
                                                                             std::forward<Args>(args)...);
     }
@@ -256,96 +249,94 @@ public:
     // thrown.
     template <class T, class... Args>
         requires made_from<T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared(Args&&... args) {
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(Args&&... args) {
         return detail::make<by_shared, T, returns_empty>(place(), std::forward<Args>(args)...);
     }
     template <class T, class... Args>
         requires made_from<T, Args...> && (!bounded_array<T>)
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> try_make_unique(Args&&... args) {
+    [[nodiscard]] unique_ptr<T> try_make_unique(Args&&... args) {
         return detail::make<by_unique, T, returns_empty>(place(), std::forward<Args>(args)...);
     }
     template <class T, class... Args>
         requires made_from<T, Args...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> try_make_rc(Args&&... args) {
+    [[nodiscard]] own_rc_ptr<T> try_make_rc(Args&&... args) {
         return detail::make<by_own_rc, T, returns_empty>(place(), std::forward<Args>(args)...);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared(std::size_t count) {
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count) {
         return detail::make<by_shared, T, returns_empty>(place(), count);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> try_make_unique(std::size_t count) {
+    [[nodiscard]] unique_ptr<T> try_make_unique(std::size_t count) {
         return detail::make<by_unique, T, returns_empty>(place(), count);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> try_make_rc(std::size_t count) {
+    [[nodiscard]] own_rc_ptr<T> try_make_rc(std::size_t count) {
         return detail::make<by_own_rc, T, returns_empty>(place(), count);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared(std::size_t count,
-                                                                          row_of<T> const& value) {
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count, row_of<T> const& value) {
         return detail::make<by_shared, T, returns_empty>(place(), count, value);
     }
     template <bounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared(row_of<T> const& value) {
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(row_of<T> const& value) {
         return detail::make<by_shared, T, returns_empty>(place(), value);
     }
     template <unbounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> try_make_rc(std::size_t count, row_of<T> const& value) {
+    [[nodiscard]] own_rc_ptr<T> try_make_rc(std::size_t count, row_of<T> const& value) {
         return detail::make<by_own_rc, T, returns_empty>(place(), count, value);
     }
     template <bounded_array T>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> try_make_rc(row_of<T> const& value) {
+    [[nodiscard]] own_rc_ptr<T> try_make_rc(row_of<T> const& value) {
         return detail::make<by_own_rc, T, returns_empty>(place(), value);
     }
     template <class T, class... Count>
         requires made_of_length<T, Count...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared_for_overwrite(Count... count) {
+    [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite(Count... count) {
         return detail::make<by_shared, T, returns_empty>(place(), count..., detail::for_overwrite());
     }
     template <class T, class... Count>
         requires made_of_length<T, Count...> && (!bounded_array<T>)
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> try_make_unique_for_overwrite(Count... count) {
+    [[nodiscard]] unique_ptr<T> try_make_unique_for_overwrite(Count... count) {
         return detail::make<by_unique, T, returns_empty>(place(), count..., detail::for_overwrite());
     }
     template <class T, class... Count>
         requires made_of_length<T, Count...>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> try_make_rc_for_overwrite(Count... count) {
+    [[nodiscard]] own_rc_ptr<T> try_make_rc_for_overwrite(Count... count) {
         return detail::make<by_own_rc, T, returns_empty>(place(), count..., detail::for_overwrite());
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
-    try_make_shared_with_tail(std::size_t count, Args&&... args) {
+    [[nodiscard]] std::shared_ptr<tailed<T, Element>> try_make_shared_with_tail(std::size_t count,
+                                                                                Args&&... args) {
         return detail::make_with_tail<by_shared, T, Element, by_value, returns_empty>(
             place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
+    [[nodiscard]] std::shared_ptr<tailed<T, Element>>
     try_make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
         return detail::make_with_tail<by_shared, T, Element, for_overwrite, returns_empty>(
             place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>>
-    try_make_unique_with_tail(std::size_t count, Args&&... args) {
+    [[nodiscard]] unique_ptr<tailed<T, Element>> try_make_unique_with_tail(std::size_t count,
+                                                                           Args&&... args) {
         return detail::make_with_tail<by_unique, T, Element, by_value, returns_empty>(
             place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>>
-    try_make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    [[nodiscard]] unique_ptr<tailed<T, Element>> try_make_unique_with_tail_for_overwrite(std::size_t count,
+                                                                                         Args&&... args) {
         return detail::make_with_tail<by_unique, T, Element, for_overwrite, returns_empty>(
             place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<tailed<T, Element>> try_make_rc_with_tail(std::size_t count,
-                                                                                            Args&&... args) {
+    [[nodiscard]] own_rc_ptr<tailed<T, Element>> try_make_rc_with_tail(std::size_t count, Args&&... args) {
         return detail::make_with_tail<by_own_rc, T, Element, by_value, returns_empty>(
             place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<tailed<T, Element>>
-    try_make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    [[nodiscard]] own_rc_ptr<tailed<T, Element>> try_make_rc_with_tail_for_overwrite(std::size_t count,
+                                                                                     Args&&... args) {
         return detail::make_with_tail<by_own_rc, T, Element, for_overwrite, returns_empty>(
             place(), count, std::forward<Args>(args)...);
     }

@@ -25,7 +25,7 @@ pooled::pool& pool() { std::abort(); }
 pooled::object_pool<node>& objects() { std::abort(); }
 void takes(pooled::rc_ptr<node>&) {}
 """
-BUILDS = ["-DPOOLED_CHECKED=0", "-DPOOLED_CHECKED=1", "-DPOOLED_TRACKED=1", "-DPOOLED_STATIC=1", "-fno-exceptions"]
+BUILDS = ["-DPOOLED_CHECKED=0", "-DPOOLED_CHECKED=1", "-DPOOLED_STATIC=1", "-fno-exceptions"]
 
 
 @pytest.mark.parametrize("toolchain", [["g++-12"], ["clang++-19", "-stdlib=libc++"]], ids=lambda words: words[0])

@@ -53,9 +53,6 @@ HEAVY |= {"algorithm", "chrono", "functional", "ostream", "mutex"}
 # Of headers that replace another library's: its interface takes a std::function or a std::mutex, or its file sorts.
 IN_COMPAT = {"algorithm", "functional", "mutex"}
 
-# What a build that looks for leaks includes besides costs no other one.
-TRACKED_ALONE = re.compile(r"^#if POOLED_TRACKED\n.*?^#endif", re.MULTILINE | re.DOTALL)
-
 
 @pytest.mark.parametrize("header", MOST_LINES)
 def test_public_headers_keep_to_their_preprocessed_lines(header):
@@ -102,7 +99,7 @@ def test_a_source_has_no_code_of_the_heap_that_it_does_not_need(tmp_path, source
 def test_no_header_includes_a_heavy_one_of_the_standard_library():
     for header in sorted([*INCLUDE.rglob("*.hpp"), *COMPAT.rglob("*.hpp")]):
         name = header.as_posix()
-        text = TRACKED_ALONE.sub("", header.read_text(encoding="utf-8"))
+        text = header.read_text(encoding="utf-8")
         included = set(re.findall(r"^#include <(\w+)>", text, re.MULTILINE))
         allowed = IN_COMPAT if "/compat/" in name else set()
         assert included & (HEAVY - allowed) == set(), name

@@ -4,8 +4,7 @@
 // The library's own macros, which no user sets. Part of config.hpp, which sets what they depend on.
 
 // Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
-// sanitized and hardened builds, tracked builds and their stacks, the gate's barrier, the standard library, its debug mode and
-// its string. Code without exceptions has names of its own, because it fails where other code throws. So has code that is compiled
+// sanitized and hardened builds, the gate's barrier, the standard library, its debug mode and its string. Code without exceptions has names of its own, because it fails where other code throws. So has code that is compiled
 // for libpooled, because it must not be linked to header-only code; these names also contain what the library must have in common
 // with its users.
 //   POOLED_ABI_BUILD      equal where layouts are; also the namespace of what has one name with libpooled and without
@@ -44,7 +43,6 @@
     POOLED_ABI_JOIN(POOLED_ABI_VERSION,                                                                     \
                     POOLED_ABI_IF(POOLED_CHECKED, POOLED_ABI_JOIN(_checked, POOLED_GUARD_BYTES), ),         \
                     POOLED_ABI_IF(POOLED_SANITIZE, _malloc, ), POOLED_ABI_IF(POOLED_HARDENED, _hardened, ), \
-                    POOLED_ABI_IF(POOLED_TRACKED, POOLED_ABI_JOIN(_tracked, POOLED_TRACKED_STACKS), ),      \
                     POOLED_ABI_IF(POOLED_HAS_MEMBARRIER, , _fence), POOLED_ABI_LIBRARY)
 #define POOLED_ABI_NAMESPACE                                                                              \
     POOLED_ABI_JOIN(POOLED_ABI_BUILD, POOLED_ABI_IF(POOLED_IS_COMPILED, _compiled, ),                     \
@@ -134,33 +132,6 @@ extern "C" unsigned pooled_tls_index POOLED_SYMBOL("_tls_index");
 // Out of line, at the start of a cache line: its speed does not depend on where the linker puts it.
 #define POOLED_COLD_PART __attribute__((noinline, aligned(64)))
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
-
-// For functions that make an object. The tracked build does not inline them: their return address is the place of acquisition.
-#if POOLED_TRACKED
-#include <source_location>  // POOLED_CALLER
-#define POOLED_INLINE_ENTRY POOLED_NOINLINE
-#define POOLED_TRACKED_ENTRY POOLED_NOINLINE
-#define POOLED_ACQUISITION(...)                                \
-    ::pooled::detail::tracking::acquisition const acquisition( \
-        {.type = ::pooled::detail::tracking::type_name<T>(),   \
-         .address = __builtin_return_address(0),               \
-         .is_only_weak = __VA_ARGS__})
-#define POOLED_CALLER                                    \
-    , ::pooled::detail::tracking::caller const& caller = \
-          ::pooled::detail::tracking::caller(std::source_location::current())
-#define POOLED_ACQUISITION_AT_CALLER                           \
-    ::pooled::detail::tracking::acquisition const acquisition( \
-        {.source = caller.source, .address = __builtin_return_address(0)})
-#define POOLED_ACQUISITION_OF_MEMORY \
-    ::pooled::detail::tracking::acquisition const acquisition({.address = __builtin_return_address(0)})
-#else
-#define POOLED_CALLER
-#define POOLED_ACQUISITION_AT_CALLER static_cast<void>(0)
-#define POOLED_ACQUISITION_OF_MEMORY static_cast<void>(0)
-#define POOLED_INLINE_ENTRY POOLED_ALWAYS_INLINE
-#define POOLED_TRACKED_ENTRY
-#define POOLED_ACQUISITION(...) static_cast<void>(0)
-#endif
 
 // For a function that reads an object's bytes as a prefetcher does, regardless of their meaning and of concurrent writes: no
 // sanitizer may instrument it. In other builds such a function is inlined.

@@ -35,7 +35,6 @@
 #include "pooled/cache/gate.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/instrument/tracked.hpp"
 #include "pooled/object/wait_queue.hpp"
 #include "pooled/options.hpp"
 #include "pooled/pool/core.hpp"
@@ -184,7 +183,6 @@ public:
         pool_core& core = g_registry.make(options, Sharing);
         void* memory = nullptr;
         POOLED_TRY {
-            [[maybe_unused]] tracking::for_itself const block{};
             memory =
                 detail::allocate_bytes_or_throw(in_pool<Sharing>(core), sizeof(Derived), alignof(Derived));
         }

@@ -111,6 +111,8 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
     //
     // A variable of the environment, for use before main, too; null in a program that has more rights than its user.
     { System::trusted_variable(name) } noexcept -> std::same_as<char const*>;
+    // Reads memory of this process that may not be mapped any more: the number of bytes, which ends at the first hole.
+    { System::read_own_memory(p, p, bytes) } noexcept -> std::same_as<std::size_t>;
     // Numbers that a program's input does not predict, not for cryptography. False: the system has none now.
     { System::random(bits) } noexcept -> std::same_as<bool>;
 };

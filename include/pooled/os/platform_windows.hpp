@@ -38,14 +38,10 @@ int pooled_ticks_per_second(std::int64_t* ticks) POOLED_SYMBOL("QueryPerformance
 std::uint64_t pooled_coarse_milliseconds() POOLED_SYMBOL("GetTickCount64");
 std::uint32_t pooled_processor() POOLED_SYMBOL("GetCurrentProcessorNumber");
 int pooled_random(std::uint32_t* bits) POOLED_SYMBOL("rand_s");
+int pooled_read_memory(void* process, void const* from, void* to, std::size_t bytes, std::size_t* read)
+    POOLED_SYMBOL("ReadProcessMemory");
 void* pooled_module(char const* name) POOLED_SYMBOL("GetModuleHandleA");
 void* pooled_function(void* module, char const* name) POOLED_SYMBOL("GetProcAddress");
-#if POOLED_TRACKED
-int pooled_module_of(std::uint32_t flags, void const* address, void** module)
-    POOLED_SYMBOL("GetModuleHandleExA");
-std::uint32_t pooled_file_of(void* module, char* name, std::uint32_t bytes)
-    POOLED_SYMBOL("GetModuleFileNameA");
-#endif
 }
 
 // What VirtualAlloc2() takes: MEM_ADDRESS_REQUIREMENTS, in a MEM_EXTENDED_PARAMETER.
@@ -249,25 +245,11 @@ struct windows_platform {
         bits = std::uint64_t{half[1]} << 32 | half[0];
         return has;
     }
-
-#if POOLED_TRACKED
-    struct code_place {
-        char const* file = nullptr;
-        void const* file_base = nullptr;
-        char const* function = nullptr;  // Windows does not say
-        std::array<char, 260> name{};
-    };
-    [[nodiscard]] static bool find_code(void const* address, code_place& found) noexcept {
-        void* module = nullptr;
-        constexpr std::uint32_t k_by_address = 4 | 2;  // and does not keep it loaded
-        if (pooled_module_of(k_by_address, address, &module) == 0 ||
-            pooled_file_of(module, found.name.data(), found.name.size()) == 0)
-            return false;
-        found.file = found.name.data();
-        found.file_base = module;
-        return true;
+    [[nodiscard]] static std::size_t read_own_memory(void const* from, void* to, std::size_t bytes) noexcept {
+        std::size_t read = 0;
+        auto* const this_process = reinterpret_cast<void*>(~std::uintptr_t{0});
+        return pooled_read_memory(this_process, from, to, bytes, &read) != 0 ? bytes : 0;
     }
-#endif
 #endif
 };
 

@@ -65,7 +65,14 @@ struct block_type {
     void (*finish)(void* header, bool is_observed) noexcept;
     std::uint32_t object_offset;
     std::uint32_t object_bytes;
+    char const* name = nullptr;  // as name_of_type() says
 };
+
+// "… [with T = name]" or "… [T = name]": for reports, also without RTTI.
+template <class T>
+[[nodiscard]] consteval char const* name_of_type() noexcept {
+    return __PRETTY_FUNCTION__;
+}
 
 // All zero in every file; the first copy that needs it makes its own the directory of the process.
 struct copy_directory {

@@ -24,7 +24,6 @@
 #include "pooled/instrument/checked.hpp"
 #include "pooled/instrument/hardened.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
-#include "pooled/instrument/tracked.hpp"
 #include "pooled/options.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
@@ -65,7 +64,6 @@ public:
         void* const block = malloc_blocks::take(*this, c, p, bytes);
         checks::on_deallocate(*this, c, block, bytes);
         if constexpr (k_hardened) hardened::on_deallocate(id(), c, block);
-        tracking::on_deallocate(block);
         take_back(c, block);
     }
     void put(class_index c, void* block) noexcept override {
@@ -137,7 +135,6 @@ public:
             POOLED_THROW_OR(std::bad_alloc(), nullptr);
         }
         checks::on_allocate(*this, block, bytes);
-        tracking::on_allocate(id(), block, bytes);
         return given;
     }
 
@@ -209,7 +206,6 @@ private:
 
     // `c`: that of class_for(). `large`: the request, if that is k_large.
     [[nodiscard]] void* find_block(class_index c, large_shape large) {
-        [[maybe_unused]] tracking::interruption const upstream_and_hooks{};
         if (pool_extension* const above = extension()) [[unlikely]]
             above->on_allocate();
         if (c == k_large) c = large_class_for(large.bytes, large.align);
@@ -233,7 +229,6 @@ private:
     }
 
     void* do_allocate(std::size_t bytes, std::size_t align) override {
-        POOLED_ACQUISITION_OF_MEMORY;
         return is_local() ? detail::allocate_bytes_or_throw(in_pool<sharing::local>(*this), bytes, align)
                           : detail::allocate_bytes_or_throw(in_pool<sharing::shared>(*this), bytes, align);
     }

@@ -103,7 +103,7 @@ POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at
 
 // An instrument must see each call, but for the hardened build's: the inlined code then finds no cache, and calls the pool's core
 // (pool/concrete_core.hpp).
-inline constexpr bool k_has_cache = POOLED_CHECKED == 0 && POOLED_SANITIZE == 0 && POOLED_TRACKED == 0;
+inline constexpr bool k_has_cache = POOLED_CHECKED == 0 && POOLED_SANITIZE == 0;
 
 // A block from the cache of the place, or null.
 template <class Place>

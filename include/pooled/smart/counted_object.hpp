@@ -353,16 +353,9 @@ private:
                                        .free = free,
                                        .finish = finish,
                                        .object_offset = sizeof(count_header),
-                                       .object_bytes = sizeof(object)};
+                                       .object_bytes = sizeof(object),
+                                       .name = name_of_type<T>()};
 };
-
-// Whether only weak pointers keep the object of make_rc that lies so many bytes into the block.
-template <std::size_t Offset>
-[[nodiscard]] bool is_only_weakly_counted(void const* block) noexcept {
-    auto const& header = *reinterpret_cast<count_header const*>(static_cast<std::byte const*>(block) +
-                                                                Offset - sizeof(count_header));
-    return count_header::strong_in(header.word.load(std::memory_order_relaxed)) == 0;
-}
 
 }  // namespace detail
 POOLED_END_NAMESPACE

@@ -15,7 +15,6 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/instrument/tracked.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/rc_from_this.hpp"
@@ -126,8 +125,6 @@ template <class Place>
 struct by_shared {
     template <class T>
     using pointer = std::shared_ptr<T>;
-    template <class T>
-    static constexpr tracking::weak_test k_is_only_weak = standard_control_block::is_only_weak;
 
     template <class T, on_failure OnFailure, class Place, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_object(Place const& place,
@@ -233,8 +230,6 @@ struct unique_owner {
     using pointer = unique_ptr<T>;
     static constexpr bool k_counts_owners = false;
     static constexpr std::uint64_t k_counts = count_header::k_unique;
-    template <class T>
-    static constexpr tracking::weak_test k_is_only_weak = nullptr;
 
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static unique_ptr<T> own(row_of<T>* object) noexcept {
@@ -247,9 +242,6 @@ struct rc_owner {
     using pointer = rc_ptr_of<T, Counting>;
     static constexpr bool k_counts_owners = true;
     static constexpr std::uint64_t k_counts = count_header::k_sole;
-    template <class T>
-    static constexpr tracking::weak_test k_is_only_weak = &is_only_weakly_counted<counted_object<
-        std::conditional_t<std::is_array_v<T>, element_of<T>[], std::remove_cv_t<T>>, from_any<>>::k_offset>;
 
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static rc_ptr_of<T, Counting> own(row_of<T>* object) noexcept {
@@ -264,7 +256,6 @@ using by_rc = by_counted<rc_owner<Counting>>;
 // initialised with.
 template <class By, class T, on_failure OnFailure = on_failure::throws, class Place, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE typename By::template pointer<T> make(Place place, Args&&... args) {
-    POOLED_ACQUISITION(By::template k_is_only_weak<T>);
     if constexpr (std::is_bounded_array_v<T>)
         return By::template make_array<T, OnFailure>(place, std::extent_v<T>, args...);
     else if constexpr (std::is_array_v<T>)
@@ -282,7 +273,6 @@ template <class By, class T, class Element, class Initial = by_value,
           on_failure OnFailure = on_failure::throws, class Place, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE typename By::template pointer<tailed<T, Element>>
 make_with_tail(Place place, std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(By::template k_is_only_weak<tailed<T, Element>>);
     return By::template make_object<tailed<T, Element>, OnFailure>(
         place, tail_length<std::remove_const_t<Element>, Initial>{count, {}}, std::forward<Args>(args)...);
 }

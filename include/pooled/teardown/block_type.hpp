@@ -129,7 +129,8 @@ inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::reti
                                            .free = hand_over<&block_type::free>,
                                            .finish = refuse_deferred,
                                            .object_offset = 0,
-                                           .object_bytes = 0};
+                                           .object_bytes = 0,
+                                           .name = nullptr};
 
 // A library may drop objects of another one before it makes any itself. 101: runs before its other constructors.
 [[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_foreign_type() noexcept {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The statistics of a pool: exact while no other thread uses it.
 
-#include "pooled/instrument/tracked.hpp"
 #include "pooled/pooled.hpp"
 
 #include "support/blocks.hpp"
@@ -348,22 +347,5 @@ TYPED_TEST(stats_of, name_that_is_cut_within_a_character_is_still_valid_json) {
     EXPECT_NO_THROW(EXPECT_FALSE(nlohmann::json::parse(pool.stats().to_json()).empty()));
 }
 #endif
-
-// The live report; in the tracked build: behaviour/live_report.cpp.
-
-TEST(live_report, counts_the_blocks_in_use_and_says_how_to_get_more) {
-    if (POOLED_TRACKED != 0 || POOLED_CHECKED != 0) GTEST_SKIP() << "other texts, or other sizes";
-    pooled::pool pool{{.name = "packets"}};
-    void* const small = pool.allocate(48);
-    void* const large = pool.allocate(100'000);
-    std::ostringstream out;
-    pool.live_report(out);
-    pool.deallocate(small, 48);
-    pool.deallocate(large, 100'000);
-    EXPECT_NE(out.str().find("pool 'packets': 2 blocks in use"), std::string::npos) << out.str();
-    EXPECT_NE(out.str().find("-DPOOLED_TRACKED=1"), std::string::npos);
-    EXPECT_NE(out.str().find("1 of 48 bytes"), std::string::npos);
-    EXPECT_NE(out.str().find("1 large"), std::string::npos);
-}
 
 }  // namespace

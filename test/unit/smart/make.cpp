@@ -32,8 +32,7 @@
 namespace {
 
 constexpr std::size_t k_most = std::numeric_limits<std::size_t>::max();
-constexpr bool k_blocks_stay_as_they_were =
-    POOLED_CHECKED == 0 && POOLED_TRACKED == 0 && POOLED_SANITIZE == 0;
+constexpr bool k_blocks_stay_as_they_were = POOLED_CHECKED == 0 && POOLED_SANITIZE == 0;
 
 template <class Kind>
 class made : public test::makers_test<Kind> {};

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// pool::live_report(): what one pool holds, by type.
+
+#include "pooled/pooled.hpp"
+
+#include "support/internals.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+struct packet {
+    char bytes[100];
+};
+struct shape {
+    virtual ~shape() = default;
+    int number = 0;
+};
+struct circle : shape {
+    std::string name;
+};
+template <class T>
+struct named {
+    std::string name;
+};
+
+template <class Pool>
+std::string report_of(Pool const& pool) {
+    std::ostringstream out;
+    pool.live_report(out);
+    return out.str();
+}
+class live_report : public testing::Test {
+protected:
+    void SetUp() override {
+        if (POOLED_SANITIZE) GTEST_SKIP() << "objects lie in blocks of malloc";
+    }
+};
+
+TEST_F(live_report, names_the_types_of_what_is_in_use_and_their_bytes) {
+    pooled::pool pool{{.name = "packets"}};
+    std::vector<std::shared_ptr<packet>> packets;
+    for (int i = 0; i < 300; ++i)
+        packets.push_back(pool.make_shared<packet>());
+    auto const one = pool.make_rc<named<std::pair<int, char>>>();
+    auto const two = pool.make_unique<named<std::pair<int, char>>>();
+    auto const array = pool.make_rc<named<int>[]>(3);
+    pooled::unique_ptr<shape> const virtual_one = pool.make_unique<circle>();
+    void* const raw = pool.allocate(3000);
+    std::string const report = report_of(pool);
+    EXPECT_NE(report.find("pool 'packets': 305 blocks in use"), std::string::npos) << report;
+    EXPECT_NE(report.find("\n  300 of "), std::string::npos) << report;
+    EXPECT_NE(report.find("named<std::pair<int, char>"), std::string::npos) << report;
+    EXPECT_NE(report.find("circle, "), std::string::npos) << report;
+    EXPECT_NE(report.find("named<int>"), std::string::npos) << report;
+    EXPECT_NE(report.find(" bytes that name no type"), std::string::npos) << report;
+    EXPECT_LT(report.find("packet, "), report.find("bytes that name no type"));
+    pool.deallocate(raw, 3000);
+}
+
+TEST_F(live_report, is_exact_after_objects_were_dropped_on_any_thread) {
+    pooled::pool pool{{.name = "dropped"}};
+    std::vector<std::shared_ptr<packet>> packets;
+    for (int i = 0; i < 5000; ++i)
+        packets.push_back(pool.make_shared<packet>());
+    packets.resize(3000);
+    std::thread([&] { packets.resize(1234); }).join();
+    std::string const report = report_of(pool);
+    EXPECT_NE(report.find(": 1234 blocks in use"), std::string::npos) << report;
+    EXPECT_EQ(report.find("uncertain"), std::string::npos) << report;
+    packets.clear();
+    EXPECT_EQ(report_of(pool), "pool 'dropped': 0 blocks in use, 0 bytes\n");
+}
+
+TEST_F(live_report, of_the_default_pool_has_what_make_shared_made) {
+    auto const one = pooled::make_shared<named<long>>();
+    EXPECT_NE(report_of(pooled::default_pool()).find("named<long>, "), std::string::npos);
+}
+
+TEST_F(live_report, may_be_asked_for_by_a_hook_when_the_pool_is_exhausted) {
+    struct state {
+        pooled::pool* pool = nullptr;
+        std::string report;
+    } asked;
+    auto const ask = [](std::size_t, void* context) noexcept {
+        auto& it = *static_cast<state*>(context);
+        it.report = report_of(*it.pool);
+    };
+    pooled::pool pool{
+        {.name = "bounded", .max_bytes = 64 << 10, .on_exhausted = {.call = ask, .context = &asked}}};
+    asked.pool = &pool;
+    std::vector<std::shared_ptr<packet>> packets;
+    while (auto one = pool.try_make_shared<packet>())
+        packets.push_back(std::move(one));
+    EXPECT_NE(asked.report.find(": " + std::to_string(packets.size()) + " blocks in use"), std::string::npos)
+        << asked.report;
+    EXPECT_NE(asked.report.find("packet, "), std::string::npos) << asked.report;
+}
+
+TEST_F(live_report, waits_for_no_lock_of_the_pool) {
+    pooled::pool pool{{.name = "locked"}};
+    auto const one = pool.make_shared<packet>();
+    auto& caches = test::core_of(pool).caches();
+    std::atomic<int> step{0};
+    std::thread holder([&] {
+        caches.lock();
+        caches.lock_classes();
+        step = 1;
+        step.notify_all();
+        step.wait(1);
+        caches.unlock_classes();
+        caches.unlock();
+    });
+    step.wait(0);
+    EXPECT_NE(report_of(pool).find(": 1 blocks in use"), std::string::npos);
+    step = 2;
+    step.notify_all();
+    holder.join();
+}
+
+TEST_F(live_report, may_be_made_while_other_threads_use_the_pool) {
+    pooled::pool pool{{.name = "busy", .release_unused_after = std::chrono::milliseconds(1)}};
+    std::vector<std::shared_ptr<packet>> kept;
+    for (int i = 0; i < 2000; ++i)
+        kept.push_back(pool.make_shared<packet>());
+    std::atomic<bool> is_over{false};
+    std::vector<std::thread> users;
+    for (int t = 0; t < 2; ++t)
+        users.emplace_back([&] {
+            std::vector<std::shared_ptr<packet>> mine;
+            while (!is_over) {
+                for (int i = 0; i < 3000; ++i)
+                    mine.push_back(pool.make_shared<packet>());
+                void* const large = pool.allocate(300'000);
+                mine.clear();
+                pool.deallocate(large, 300'000);
+                pool.trim();
+            }
+        });
+    for (int i = 0; i < 20; ++i) {
+        std::string const report = report_of(pool);
+        EXPECT_GE(std::stoul(report.substr(report.find(':') + 2)), 2000U) << report;
+    }
+    is_over = true;
+    for (std::thread& one : users)
+        one.join();
+    EXPECT_NE(report_of(pool).find(": 2000 blocks in use"), std::string::npos);
+}
+
+TEST_F(live_report, of_an_object_pool_counts_what_is_in_use) {
+    pooled::object_pool<std::string> pool{{.name = "texts", .initial_objects = 3}};
+    auto const one = pool.acquire();
+    EXPECT_EQ(report_of(pool), "object_pool 'texts': 1 objects in use, 2 idle\n");
+}
+
+}  // namespace
