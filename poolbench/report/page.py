@@ -17,6 +17,7 @@ from poolbench.plan.description import TIME, Description
 from poolbench.report import chart, findings, published
 from poolbench.results import find
 from poolbench.results.read import Results
+from poolbench.system import mallocs
 from poolbench.tables import Sheet
 
 MORE = ("virtual machine", "caches", "huge pages", "governor")  # what else is told of a machine
@@ -78,8 +79,8 @@ def _machine_sheet(results: Results) -> Sheet:
     ]
     for program in session.get("programs", []):
         lines.append([joined(program, "toolchain", "optimisation"), joined(program, "compiler", "stdlib", "flags")])
-    mallocs = [sample["malloc"] for _, sample in results.samples if isinstance(sample.get("malloc"), dict)]
-    for name, what in sorted({(joined(m, "name"), joined(m, "version", "path", "sha256")) for m in mallocs}):
+    loaded = [sample["malloc"] for _, sample in results.samples if isinstance(sample.get("malloc"), dict)]
+    for name, what in sorted({(joined(m, "name"), joined(m, "version", "path", "sha256")) for m in loaded}):
         lines.append([f"malloc {name}", what])
     lines += [["note", str(note)] for note in session.get("notes", [])]
     return Sheet("The machine and what was measured with", ["", "recorded"], lines, words={"", "recorded"})
@@ -123,7 +124,9 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
     lost = findings.losses(groups, estimate.collect(results))
     ended = f"{len(failures)} of them failed (see Failures)." if failures else "none failed."
     run = f"{len(results.samples):,} processes were run for {len(results.cells()):,} cells; {ended}"
-    words = [judged.sentences()[-1], run]
+    absent = [name for name in mallocs.NAMES if name not in results.installed]
+    rivals = [f"Not there, and so no rival here: {', '.join(absent)}."] if results.installed and absent else []
+    words = [judged.sentences()[-1], run, *rivals]
     timed = judged.timed
     return template("page.html.j2").render(
         results=results,

@@ -12,6 +12,7 @@ from poolbench.plan import description
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description
 from poolbench.report import chart, findings, page, published
+from poolbench.results.read import read
 from poolbench.tests import support
 from poolbench.tests.test_analysis import headline, noisy, results, times
 
@@ -142,3 +143,12 @@ def test_a_published_figure_stands_beside_ours_and_what_was_not_measured_is_said
     assert gcc["fast_pool, here"] == "not measured"
     assert "Ryzen 7 5800H" in found.sheet.note
     assert found.picture is not None
+
+
+def test_the_report_names_the_mallocs_that_were_not_there(tmp_path):
+    file = support.results_file(
+        tmp_path / "r.jsonl", times(new=20.0), mallocs=[{"name": "glibc"}, {"name": "jemalloc"}]
+    )
+    text = page.render(read(file), {})
+    assert re.search(r"Not there, and so no rival here: tcmalloc, [^<]*snmalloc", text)
+    assert "Not there" not in page.render(results(tmp_path, times(new=20.0)), {})  # a file of long ago does not say

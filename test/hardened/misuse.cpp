@@ -35,7 +35,6 @@
 #include <utility>
 #include <vector>
 
-#include <sys/wait.h>
 
 namespace {
 

@@ -15,11 +15,11 @@ CARGO = r"""#!/bin/bash
 echo "cargo $*" >>"$STATE/calls"
 [[ ! -e $STATE/no-network ]] || exit 101
 for word; do sources=$word; done
-grep -q '^libmimalloc-sys = "=' Cargo.toml || exit 1
-for v in v2 v3; do
-    root=$sources/libmimalloc-sys-0.1.49/c_src/mimalloc/$v
+grep -q '^libmimalloc-sys2 = "=' Cargo.toml || exit 1
+for v in 2:mimalloc 3:mimalloc3; do
+    root=$sources/libmimalloc-sys2-0.1.65/c_src/${v#*:}
     mkdir -p "$root/include" "$root/src"
-    echo "#define MI_MALLOC_VERSION ${v#v}0307  // two digits" >"$root/include/mimalloc.h"
+    echo "#define MI_MALLOC_VERSION ${v%:*}0307  // two digits" >"$root/include/mimalloc.h"
     echo "#include <mimalloc.h>
     int mi_version(void) { return MI_MALLOC_VERSION; }" >"$root/src/static.c"
 done
@@ -76,3 +76,11 @@ def test_without_cargo_the_mallocs_that_are_not_measured_are_named(build, tmp_pa
     built, said = build(str(plain))
     assert built == []
     assert "cargo is missing, so these mallocs are not measured: mimalloc2 mimalloc3" in said
+
+
+def test_a_download_that_failed_is_tried_again(build, tmp_path):
+    (tmp_path / "no-network").touch()
+    built, said = build()
+    assert built == [] and "cargo could not get the sources" in said
+    (tmp_path / "no-network").unlink()
+    assert build()[0] == ["libmimalloc2.so.2.3.7", "libmimalloc3.so.3.3.7"]
