@@ -110,10 +110,13 @@ void drop_lists(On on) {
 class on_a_thread_with_a_stack_of : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(on_a_thread_with_a_stack_of, deep_lists_are_destroyed) {
+    if (test::k_sanitized && GetParam() < 64) GTEST_SKIP() << "a sanitizer's functions alone need as much";
+    if (GetParam() << 10 < static_cast<std::size_t>(::sysconf(_SC_THREAD_STACK_MIN)))
+        GTEST_SKIP() << "no thread of this system has so little";
     drop_lists([](auto&& work) { test::on_stack_of(GetParam() << 10, work); });
 }
 
-INSTANTIATE_TEST_SUITE_P(KiB, on_a_thread_with_a_stack_of, testing::Values(128, 256, 8192),
+INSTANTIATE_TEST_SUITE_P(KiB, on_a_thread_with_a_stack_of, testing::Values(16, 20, 28, 128, 256, 8192),
                          [](auto const& one) { return std::to_string(one.param); });
 
 #if !defined(__SANITIZE_THREAD__) && !defined(POOLED_TEST_SANITIZER_THREAD)
@@ -203,15 +206,21 @@ private:
     bool m_is_done = false;
 };
 
-TEST(on_a_fibre, deep_lists_are_destroyed_on_64_KiB) {
+class on_a_fibre_with_a_stack_of : public on_a_thread_with_a_stack_of {};
+
+TEST_P(on_a_fibre_with_a_stack_of, deep_lists_are_destroyed) {
+    if (test::k_sanitized && GetParam() < 64) GTEST_SKIP() << "a sanitizer's functions alone need as much";
     std::thread([] {
         drop_lists([](auto&& work) {
-            fibre on(64 << 10, [&](fibre&) { work(); });
+            fibre on(GetParam() << 10, [&](fibre&) { work(); });
             on.resume();
             EXPECT_TRUE(on.is_done());
         });
     }).join();
 }
+
+INSTANTIATE_TEST_SUITE_P(KiB, on_a_fibre_with_a_stack_of, testing::Values(16, 24, 64),
+                         [](auto const& one) { return std::to_string(one.param); });
 
 TEST(on_a_fibre, a_first_drop_leaves_the_threads_own_stack_usable) {
     std::thread([] {

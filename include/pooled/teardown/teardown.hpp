@@ -6,13 +6,13 @@
 // in its queue, while drops further down only add theirs to that queue. The stack therefore does not grow with the depth of a
 // structure, whatever types, pools and handles it mixes.
 //
-//   thread's own stack            the system is asked for its bounds once, when a drop is 12 KiB below the first one; until
+//   thread's own stack            the system is asked for its bounds once, when a drop is 4 KiB below the first one; until
 //                                 then, the thread's first drop is an outermost drop as on any other stack
 //     high ┐
 //          │ plain recursion      half of the stack, or all but 256 KiB of it
-//     limit│ outermost drop ─▶ 12 KiB of plain recursion, below that deferred
+//     limit│ outermost drop ─▶ 4 KiB of plain recursion, at most an eighth of the stack, below that deferred
 //     low  ┘
-//   any other stack (fibre, sigaltstack): the first drop is an outermost drop, with 12 KiB of plain recursion
+//   any other stack (fibre, sigaltstack): the first drop is an outermost drop, with 4 KiB of plain recursion
 //
 // Nothing else decides: no clock, no count, no other thread. The fast path is one comparison: is the stack pointer in the
 // *window*, the range of addresses where plain recursion is known to be safe? The window only caches that answer, which is
@@ -27,7 +27,7 @@
 //
 //   top + 4 KiB   ┐ a drop in this range is on the same stack: of several records that match, the lowest is the innermost
 //   top           │ where the record was made
-//   low           │ = top − 12 KiB: below it, drops are deferred to this record (a record that gathers: everywhere)
+//   low           │ = top − 4 KiB: below it, drops are deferred to this record (a record that gathers: everywhere)
 //   top − 32 KiB  ┘ the rest is for the frames of a single destructor
 //
 // Table: any thread may call; a lock for each 64 KiB of addresses (shared by those that have the same hash). O(1).
@@ -71,8 +71,9 @@ enum class outermost_kind : unsigned char {
 };
 
 struct outermost_drop {
-    // How far plain recursion may go below an outermost drop.
-    static constexpr std::uintptr_t k_depth = std::uintptr_t{12} << 10;
+    // How far plain recursion may go below an outermost drop. What it does not count, a slow call of the pool and the loader that binds a
+    // function, takes as much again: with 12 KiB, lists overflowed stacks of 16 to 32.
+    static constexpr std::uintptr_t k_depth = std::uintptr_t{4} << 10;
     // A drop at most this far below (above) a record, on a stack of unknown bounds, is on the same stack.
     static constexpr std::uintptr_t k_below = std::uintptr_t{32} << 10;
     static constexpr std::uintptr_t k_above = std::uintptr_t{4} << 10;
@@ -210,7 +211,9 @@ public:
         drop.top = here;
         drop.is_on_own_stack = is_own(here);
         drop.takes_unordered = kind != outermost_kind::immediate;
-        drop.low = here - outermost_drop::k_depth;
+        drop.low =
+            here - (drop.is_on_own_stack ? detail::smaller(outermost_drop::k_depth, m_bounds.bytes() / 8)
+                                         : outermost_drop::k_depth);
         if (kind == outermost_kind::scope)
             drop.low = outermost_drop::k_gathers;
         else if (kind == outermost_kind::unordered && drop.is_on_own_stack)
