@@ -51,20 +51,6 @@ std::string key_of(std::string const& name) {
     return key;
 }
 
-// The class of a lambda has no name, or one without its number: its operator() has both in its linkage name.
-std::string name_of_lambda(Dwarf_Die die) {
-    Dwarf_Die child;
-    for (int more = dwarf_child(&die, &child); more == 0; more = dwarf_siblingof(&child, &child)) {
-        if (dwarf_tag(&child) != DW_TAG_subprogram) continue;
-        std::string const name = demangle(text_in(child, DW_AT_linkage_name));
-        if (std::size_t const end = name.rfind("::operator()"); end != std::string::npos)
-            return name.substr(0, end);
-    }
-    return {};
-}
-
-bool is_unnamed(std::string_view name) { return name.empty() || name[0] == '<' || name[0] == '('; }
-
 }  // namespace
 
 std::optional<std::uint64_t> number_in(Dwarf_Die die, unsigned attribute) {
@@ -107,6 +93,7 @@ dwarf_index::dwarf_index(symbols const& names) {
         elf_file const* const from = has_info(m.file.get()) ? m.file.get() : names.debug_file(m);
         if (!has_info(from)) continue;
         file f;
+        f.begin = m.begin, f.end = m.end, f.bias = m.bias;
         f.descriptor = ::open(from->path().c_str(), O_RDONLY | O_CLOEXEC);
         f.dwarf = f.descriptor >= 0 ? dwarf_begin(f.descriptor, DWARF_C_READ) : nullptr;
         if (f.dwarf != nullptr)
@@ -132,6 +119,7 @@ void dwarf_index::build() {
         while (dwarf_get_units(f.dwarf, unit, &unit, nullptr, nullptr, &top, &split) == 0)
             add(f, split.addr != nullptr ? &split : &top, k_none);
         std::ranges::sort(f.by_hash);
+        std::ranges::sort(f.functions);
     }
 }
 
@@ -159,10 +147,11 @@ void dwarf_index::add(file& f, Dwarf_Die* parent, std::uint32_t parent_entry) {
         auto const i = static_cast<std::uint32_t>(f.entries.size());
         f.entries.push_back({dwarf_dieoffset(&die), parent_entry, static_cast<std::uint16_t>(tag)});
         if (!is_scope) {
-            std::string name = text_in(die, DW_AT_name);
-            if (is_class(tag) && is_unnamed(name)) name = name_of_lambda(die);
-            if (!name.empty()) f.by_hash.emplace_back(hash_of(last_part(name)), i);
+            if (std::string const name = text_in(die, DW_AT_name); !name.empty())
+                f.by_hash.emplace_back(hash_of(last_part(name)), i);
         }
+        if (Dwarf_Addr begin = 0; tag == DW_TAG_subprogram && dwarf_lowpc(&die, &begin) == 0 && begin != 0)
+            f.functions.emplace_back(begin, i);
         if (tag != DW_TAG_variable) add(f, &die, i);
     }
 }
@@ -179,10 +168,6 @@ std::string dwarf_index::qualified_name(file& f, std::uint32_t i) {
             is_complete = !part.empty();
         }
         if (part.empty()) part = text_in(die, DW_AT_name);
-        if (is_class(f.entries[i].tag) && is_unnamed(part)) {
-            part = name_of_lambda(die);
-            is_complete = !part.empty();
-        }
         if (part.empty()) continue;  // an anonymous namespace or union
         name = name.empty() ? part : part + "::" + name;
         if (is_complete) break;
@@ -195,7 +180,6 @@ std::optional<Dwarf_Die> dwarf_index::find(std::string const& name, bool is_vari
     if (!is_new) return known->second;
     if (!m_is_built) build();
     std::string const key = key_of(name);
-    // Clang's $_0 and unnamed types are compared in full, too.
     std::uint32_t const hash = hash_of(last_part(name));
     for (file& f : m_files)
         for (auto at = std::ranges::lower_bound(f.by_hash, std::pair(hash, std::uint32_t{0}));
@@ -206,6 +190,35 @@ std::optional<Dwarf_Die> dwarf_index::find(std::string const& name, bool is_vari
             Dwarf_Die die;
             if (dwarf_offdie(f.dwarf, e.offset, &die) != nullptr) return known->second = die;
         }
+    return {};
+}
+
+dwarf_index::entry const* dwarf_index::entry_of(file const& f, Dwarf_Off offset) {
+    auto const at = std::ranges::lower_bound(f.entries, offset, {}, &entry::offset);
+    return at != f.entries.end() && at->offset == offset ? &*at : nullptr;
+}
+
+std::optional<Dwarf_Die> dwarf_index::class_of_function(address function) {
+    if (!m_is_built) build();
+    for (file& f : m_files) {
+        if (function < f.begin || function >= f.end) continue;
+        auto const at = std::ranges::lower_bound(f.functions, std::pair(function - f.bias, std::uint32_t{0}));
+        if (at == f.functions.end() || at->first != function - f.bias) return {};
+        // From the code to its declaration, which lies in the class.
+        Dwarf_Die die;
+        if (dwarf_offdie(f.dwarf, f.entries[at->second].offset, &die) == nullptr) return {};
+        for (unsigned const attribute : {DW_AT_abstract_origin, DW_AT_specification}) {
+            Dwarf_Attribute found;
+            Dwarf_Die next;
+            if (dwarf_attr(&die, attribute, &found) != nullptr && dwarf_formref_die(&found, &next) != nullptr)
+                die = next;
+        }
+        entry const* const declaration = entry_of(f, dwarf_dieoffset(&die));
+        if (declaration == nullptr || declaration->parent == k_none) return {};
+        entry const& parent = f.entries[declaration->parent];
+        if (!is_class(parent.tag) || dwarf_offdie(f.dwarf, parent.offset, &die) == nullptr) return {};
+        return die;
+    }
     return {};
 }
 
@@ -229,9 +242,8 @@ std::string dwarf_index::type_name(Dwarf_Die type) {
     std::string name = text_in(type, DW_AT_name);
     for (file& f : m_files) {
         if (f.dwarf != dwarf) continue;
-        auto const at = std::ranges::lower_bound(f.entries, offset, {}, &entry::offset);
-        if (at != f.entries.end() && at->offset == offset)
-            name = qualified_name(f, static_cast<std::uint32_t>(at - f.entries.begin()));
+        if (entry const* const e = entry_of(f, offset))
+            name = qualified_name(f, static_cast<std::uint32_t>(e - f.entries.data()));
     }
     return known->second = pretty(name);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 // The classes and variables in the debug information of an image's files, by name. Built when first asked for, in one walk over all
-// entries: memory is 24 bytes for each class, variable, function and namespace.
+// entries: memory is up to 40 bytes for each class, variable, function and namespace.
 
 #include "symbols.hpp"
 
@@ -24,6 +24,8 @@ public:
     // A class by the name that a demangler gives it; a variable by its symbol's name.
     [[nodiscard]] std::optional<Dwarf_Die> find_class(std::string const& name);
     [[nodiscard]] std::optional<Dwarf_Die> find_variable(std::string const& name);
+    // The class that declares the function which begins at an address of the image.
+    [[nodiscard]] std::optional<Dwarf_Die> class_of_function(address function);
     // The qualified name, as pretty() has it, of any type.
     [[nodiscard]] std::string type_name(Dwarf_Die type);
 
@@ -37,15 +39,21 @@ private:
     struct file {
         Dwarf* dwarf = nullptr;
         int descriptor = -1;
+        address begin = 0;
+        address end = 0;
+        address bias = 0;
         std::vector<entry> entries;  // ascending by offset
         std::vector<std::pair<std::uint32_t, std::uint32_t>>
             by_hash;  // of the last part of a name; then the entry
+        std::vector<std::pair<address, std::uint32_t>>
+            functions;  // by their first address in the file; then the entry
     };
 
     void build();
     void add(file& f, Dwarf_Die* parent, std::uint32_t parent_entry);
     [[nodiscard]] std::string qualified_name(file& f, std::uint32_t i);
     [[nodiscard]] std::optional<Dwarf_Die> find(std::string const& name, bool is_variable);
+    [[nodiscard]] static entry const* entry_of(file const& f, Dwarf_Off offset);
 
     std::deque<file> m_files;
     bool m_is_built = false;

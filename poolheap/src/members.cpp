@@ -74,10 +74,10 @@ strength strength_of(std::string_view library_class) {
     return starts_with_any(library_class, k_raw) ? strength::raw : strength::strong;
 }
 
-std::optional<Dwarf_Die> template_parameter(Dwarf_Die of) {
+std::optional<Dwarf_Die> template_parameter(Dwarf_Die of, unsigned index = 0) {
     Dwarf_Die child;
     for (int more = dwarf_child(&of, &child); more == 0; more = dwarf_siblingof(&child, &child))
-        if (dwarf_tag(&child) == DW_TAG_template_type_parameter) return type_of(child);
+        if (dwarf_tag(&child) == DW_TAG_template_type_parameter && index-- == 0) return type_of(child);
     return {};
 }
 
@@ -173,22 +173,30 @@ struct members::state {
         auto const [known_layout, is_new] = layout_of.try_emplace(id, -1);
         type const& t = types[id];
         if (t.layout >= 0) return layouts[static_cast<std::size_t>(t.layout)];
-        if (is_new && !t.name.empty()) {
-            std::string name = t.name.substr(0, t.name.find(" + n × "));
-            if (std::string_view const prefix = "std::function of "; name.starts_with(prefix))
-                name.erase(0, prefix.size());
-            if (name.ends_with("[]")) name.resize(name.size() - 2);
-            if (auto const die = index.find_class(name)) {
+        if (is_new)
+            if (auto const die = find_class(t)) {
                 known_layout->second = static_cast<std::int32_t>(layouts.size());
                 layouts.push_back(*die);
                 if (std::uint64_t const align = alignment_of(*die); t.kind == kind::shared && align > 8)
                     types.set_object_offset(
                         id, static_cast<std::uint32_t>((t.object_offset + align - 1) / align * align));
             }
-        }
         return known_layout->second < 0
                    ? std::nullopt
                    : std::optional(layouts[static_cast<std::size_t>(known_layout->second)]);
+    }
+
+    std::optional<Dwarf_Die> find_class(type const& t) {
+        std::size_t const tail = t.name.find(" + n × ");
+        if (auto const of = t.function != 0 ? index.class_of_function(t.function) : std::nullopt) {
+            auto found = template_parameter(*of, t.argument);
+            if (found && dwarf_tag(&*found) == DW_TAG_pointer_type) found = type_of(*found);
+            if (found && tail != std::string::npos) found = template_parameter(*found);
+            if (found) return found;
+        }
+        std::string name = t.name.substr(0, tail);
+        if (name.ends_with("[]")) name.resize(name.size() - 2);
+        return name.empty() ? std::nullopt : index.find_class(name);
     }
 
     // The member or base class of `of` that contains the offset; which is then counted from its begin.

@@ -53,6 +53,10 @@ std::string_view name_of(kind k) { return k_kinds[static_cast<std::size_t>(k)]; 
 type_namer::type_namer(image const& from, symbols const& names, heap const& blocks)
     : m_image(from), m_symbols(names), m_heap(blocks) {
     add({});
+    for (mapping const& m : from.mappings())
+        if (m.executable)
+            for (address at = m.begin & ~(k_region - 1); at < m.end; at += k_region)
+                m_is_near_code[at / k_region % k_regions] = true;
 }
 
 type_id_t type_namer::add(type t) {
@@ -98,31 +102,34 @@ type_id_t type_namer::type_of_vtable(address vtable) {
     if (name.starts_with("std::_Sp_counted_base<") || name == "std::__shared_weak_count" ||
         name == "std::__shared_count")
         return k_buffer;
-    type found{.name = name,
-               .kind = kind::virtual_object,
-               .object_offset = 0,
-               .element_bytes = 0,
-               .layout = -1,
-               .vtable = vtable};
+    type found;
+    found.name = name;
+    found.kind = kind::virtual_object;
+    // Behind two destructors is a function that each of the classes in question overrides.
+    address const function = m_image.get<address>(vtable + 16).value_or(0);
     rule r;
     for (control_class const& c : k_control_classes) {
         if (!name.starts_with(c.prefix)) continue;
         found.name = object_name(template_argument(name, c.prefix));
+        found.function = function;
         found.kind = kind::shared;
         r.counts = c.is_libcxx ? rule::libcxx : rule::libstdcxx;
         if (c.object_word >= 0) {
             found.object_offset = static_cast<std::uint32_t>(c.object_word * 8);
         } else {
             r.pointer_word = c.pointer_word;
-            r.owned = add({.name = found.name,
-                           .kind = kind::shared,
-                           .object_offset = 0,
-                           .element_bytes = 0,
-                           .layout = -1,
-                           .vtable = 0});
+            type owned = found;
+            owned.kind = kind::shared;
+            r.owned = add(std::move(owned));
+            found.function = 0;
             found.name = "control block of " + found.name;
         }
         break;
+    }
+    if (name.starts_with("std::__function::__func<")) {  // what a std::function of libc++ calls
+        found.name = template_argument(name, "std::__function::__func<");
+        found.function = function;
+        found.object_offset = 8;
     }
     type_id_t const id = add(std::move(found));
     m_rules[id] = r;
@@ -145,12 +152,25 @@ type_id_t type_namer::type_of_coroutine(address resume, address destroy) {
     } else {
         return k_buffer;
     }
-    return add({.name = pretty(name),
-                .kind = kind::coroutine,
-                .object_offset = 0,
-                .element_bytes = 0,
-                .layout = -1,
-                .vtable = resume});
+    type found;
+    found.name = pretty(name);
+    found.kind = kind::coroutine;
+    return add(std::move(found));
+}
+
+type_id_t type_namer::type_of_functor(address manager) {
+    auto const [known, is_new] = m_known.try_emplace(manager, k_buffer);
+    if (!is_new || !is_code(manager)) return known->second;
+    auto const symbol = m_symbols.find(manager);
+    if (!symbol || symbol->begin != manager || symbol->name.find("_M_manager(") == std::string::npos)
+        return k_buffer;
+    std::string_view const name = template_argument(symbol->name, "std::_Function_handler<", 1);
+    if (name.empty()) return k_buffer;
+    type found;
+    found.name = pretty(std::string(name));
+    found.function = manager;
+    found.argument = 1;
+    return m_known[manager] = add(std::move(found));
 }
 
 type_id_t type_namer::type_of(block const& b, std::span<std::uint64_t const> words) {
@@ -213,41 +233,41 @@ void type_namer::for_each_block(Visit&& visit) const {
     constexpr std::size_t k_chunk = 1 << 20;
     std::vector<std::uint64_t> chunk(k_chunk / 8);
     std::vector<block> const& all = m_heap.blocks;
+    auto const scanned = [](block const& b) { return std::min<std::size_t>(b.bytes, k_scanned); };
     for (std::size_t i = 0; i < all.size();) {
         address const begin = all[i].begin;
         std::size_t next = i + 1;
-        while (next < all.size() && all[next].begin - begin < k_chunk - k_words * 8)
+        while (next < all.size() && all[next].begin - begin < k_chunk - k_scanned)
             ++next;
-        std::size_t const wanted = std::min<std::size_t>(
-            k_chunk, all[next - 1].begin - begin + std::min<std::size_t>(all[next - 1].bytes, k_words * 8));
-        std::size_t const got =
-            m_image.read(begin, std::as_writable_bytes(std::span(chunk)).first(wanted)) / 8;
-        for (; i < next; ++i) {
-            std::size_t const at = (all[i].begin - begin) / 8;
-            if (at >= got) continue;
-            visit(i, std::span<std::uint64_t const>(chunk).subspan(
-                         at, std::min({k_words, std::size_t{all[i].bytes} / 8, got - at})));
-        }
+        std::size_t const wanted = all[next - 1].begin - begin + scanned(all[next - 1]);
+        auto const bytes = std::as_writable_bytes(std::span(chunk)).first(wanted);
+        std::size_t const got = m_image.read(begin, bytes) / 8;
+        for (; i < next; ++i)
+            if (std::size_t const at = (all[i].begin - begin) / 8; at < got)
+                visit(i, std::span<std::uint64_t const>(chunk).subspan(
+                             at, std::min(scanned(all[i]) / 8, got - at)));
     }
 }
 
 std::vector<type_id_t> type_namer::name_all() {
     std::vector<block> const& all = m_heap.blocks;
     std::vector<type_id_t> ids(all.size(), k_buffer);
-    bool has_owners = false;
+    for_each_block(
+        [&](std::size_t i, std::span<std::uint64_t const> words) { ids[i] = type_of(all[i], words); });
+    // What others know about a block that does not say itself what it is: shared_ptr(new T), and a std::function of libstdc++.
+    auto const name_other = [&](address at, type_id_t id) {
+        block const* const to = id != k_buffer ? m_heap.find(at) : nullptr;
+        if (to != nullptr && ids[static_cast<std::size_t>(to - all.data())] == k_buffer)
+            ids[static_cast<std::size_t>(to - all.data())] = id;
+    };
     for_each_block([&](std::size_t i, std::span<std::uint64_t const> words) {
-        ids[i] = type_of(all[i], words);
-        has_owners |= m_rules[ids[i]].owned != k_buffer;
+        if (type_id_t const owned = m_rules[ids[i]].owned; owned != k_buffer)
+            name_other(owned_by(ids[i], words), owned);
+        // | functor | | manager | invoker |: the last two are functions of one file.
+        for (std::size_t at = 0; at + 3 < words.size(); ++at)
+            if (is_near_code(words[at + 2]) && is_near_code(words[at + 3]) && words[at] % 8 == 0)
+                name_other(words[at], type_of_functor(words[at + 2]));
     });
-    // What shared_ptr(new T) owns, unless it says itself what it is.
-    if (has_owners)
-        for_each_block([&](std::size_t i, std::span<std::uint64_t const> words) {
-            type_id_t const owned = m_rules[ids[i]].owned;
-            if (owned == k_buffer) return;
-            block const* const to = m_heap.find(owned_by(ids[i], words));
-            if (to == nullptr || ids[static_cast<std::size_t>(to - all.data())] != k_buffer) return;
-            ids[static_cast<std::size_t>(to - all.data())] = owned;
-        });
     // Idle objects have no control block, and those held by rc_ptr or unique_ptr never had one: all of a pool are of one type.
     std::vector<type_id_t> of_pool(m_heap.pools.size(), k_buffer);
     for (std::size_t i = 0; i < all.size(); ++i)

@@ -16,6 +16,7 @@
 #include "heap.hpp"
 #include "symbols.hpp"
 
+#include <bitset>
 #include <unordered_map>
 
 namespace poolheap {
@@ -32,7 +33,10 @@ struct type {
     std::uint32_t object_offset = 0;  // of the object in the block
     std::uint32_t element_bytes = 0;  // of an array's elements; 0: one object, or not known
     std::int32_t layout = -1;         // known to members.hpp
-    address vtable = 0;
+    // A function of a class template whose argument is the object's class, or a pointer to it; 0: not known. For members.hpp, which finds
+    // classes that have no name by it, and others without a comparison of names.
+    address function = 0;
+    unsigned argument = 0;
 };
 
 struct counts {
@@ -82,16 +86,25 @@ private:
     [[nodiscard]] std::string class_of_vtable(address vtable) const;
     [[nodiscard]] type_id_t type_of_vtable(address vtable);
     [[nodiscard]] type_id_t type_of_coroutine(address resume, address destroy);
+    // The class of what a std::function holds, by the function with which it manages it.
+    [[nodiscard]] type_id_t type_of_functor(address manager);
+    // Rejects nearly all words that do not lead to code, by their upper bits.
+    [[nodiscard]] bool is_near_code(address at) const { return m_is_near_code[at / k_region % k_regions]; }
     // Calls visit(index, words) for each block that can be read, in ascending order.
     template <class Visit>
     void for_each_block(Visit&& visit) const;
+
+    static constexpr std::size_t k_scanned = 1024;  // bytes of a block in which a std::function is looked for
+    static constexpr address k_region = 1 << 20;
+    static constexpr std::size_t k_regions = 1 << 16;
 
     image const& m_image;
     symbols const& m_symbols;
     heap const& m_heap;
     std::vector<type> m_types;
-    std::vector<rule> m_rules;                                // of each type
-    std::unordered_map<address, type_id_t> m_known;           // first words that lead into a file
+    std::vector<rule> m_rules;                       // of each type
+    std::unordered_map<address, type_id_t> m_known;  // words that lead into a file
+    std::bitset<k_regions> m_is_near_code;
     std::vector<cached> m_cache = std::vector<cached>(4096);  // any first words
 };
 

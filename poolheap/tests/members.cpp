@@ -39,7 +39,10 @@ struct with_members : recorded {
     }
     // "type::member" of the word at an address that the program printed.
     std::string name_at(std::string const& name, std::uint64_t more = 0) {
-        address const at = program.at(name) + more;
+        return name_of(program.at(name), more);
+    }
+    std::string name_of(address at, std::uint64_t more) {
+        at += more;
         block const* const b = blocks.find(at);
         if (b == nullptr) return "no block";
         type_id_t const id = ids[static_cast<std::size_t>(b - blocks.blocks.data())];
@@ -80,12 +83,16 @@ TEST(Members, WordsHaveTheNamesOfMembersAlsoInBasesAndContainers) {
         EXPECT_EQ(o.name_at("all[1]"), "std::shared_ptr<app::connection>[]::[] strong");
         EXPECT_EQ(o.name_at("table[1]"),
                   "map node of std::pair<int, std::shared_ptr<app::connection>>::second strong");
-        EXPECT_EQ(
-            o.name_at("hashed[a]"),
-            "hash node of std::pair<std::string, std::shared_ptr<app::connection>>::second strong");
+        EXPECT_EQ(o.name_at("hashed[a]"),
+                  "hash node of std::pair<std::string, std::shared_ptr<app::connection>>::second strong");
         EXPECT_EQ(o.name_at("listed[0]", 8).substr(0, 13), "list node of ");
         EXPECT_EQ(o.name_at("queue[0].watcher"), "app::place[]::[].watcher weak");
         EXPECT_EQ(o.name_at("owned->peer"), "app::plain::peer raw");
+        // A lambda in a std::function holds the session.
+        address const functor =
+            *o.from->get<address>(o.program.at("on_close") + (t.name.starts_with("libc++") ? 32 : 0));
+        EXPECT_EQ(o.name_of(functor, t.name.starts_with("libc++") ? 8 : 0).substr(4),
+                  t.name.starts_with("libc++") ? "::$_0::self strong" : "::{lambda()#1}::self strong");
         EXPECT_EQ(o.name_at("g_table[7]"),
                   "map node of std::pair<int, std::shared_ptr<app::session>>::second strong");
         EXPECT_EQ(o.members.at_global("app::g_table", 8).name, "");
