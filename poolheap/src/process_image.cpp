@@ -372,6 +372,7 @@ private:
         address const begin = from & ~(k_window - 1);
         window& w = m_windows[begin / k_window % std::size(m_windows)];
         if (w.begin != begin) {
+            w.begin = 1;
             w.bytes.resize(k_window);
             // A window may begin in a hole.
             std::size_t const got = read_process(m_pid, begin, w.bytes);

@@ -99,6 +99,26 @@ TEST(Process, ThatStandsStillIsReadWhereItLies) {
     expect_the_threads_program(*from, program);
 }
 
+TEST(Process, IsReadRightInAnyOrderAlsoNextToHoles) {
+    running_program program(threads_program());
+    ::kill(program.pid(), SIGSTOP);
+    auto const from = open_frozen(program.pid());
+    std::vector<address> places;
+    for (mapping const& m : from->mappings())
+        for (address at = m.begin; m.readable && at < m.end && at < m.begin + (2 << 20); at += 64 << 10)
+            places.push_back(at);
+    std::vector<std::optional<address>> expected;
+    for (address const at : places)
+        expected.push_back(open_frozen(program.pid(), {thread()})->get<address>(at));
+    // The last words of mappings: around them is what cannot be read.
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        EXPECT_EQ(from->get<address>(places[i]), expected[i]);
+        for (mapping const& m : from->mappings())
+            static_cast<void>(from->get<address>(m.end - 8));
+        EXPECT_EQ(from->get<address>(places[i]), expected[i]);
+    }
+}
+
 TEST(Process, ThatDoesNotExistIsRefusedInASentence) {
     try {
         static_cast<void>(open_image("99999999"));
