@@ -69,6 +69,7 @@ if(NOT WIN32 AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*(address|thread|
   target_link_options(pooled_new PRIVATE LINKER:-z,nodelete)
   foreach(target IN LISTS pooled_new_targets)
     target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
+    target_compile_definitions(${target} PRIVATE POOLED_INITIAL_EXEC=1)
     set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                                                POSITION_INDEPENDENT_CODE ON)
   endforeach()

@@ -168,6 +168,7 @@
 #endif
 
 #include "pooled/base/macros.hpp"
+#include "pooled/base/thread_local.hpp"
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

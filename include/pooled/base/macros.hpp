@@ -96,38 +96,6 @@
 #define POOLED_USED __attribute__((used))
 #define POOLED_SYMBOL(name) __asm__(POOLED_ABI_STRING(__USER_LABEL_PREFIX__) name)
 
-// POOLED_THREAD_STATE(type, name, initial value): a variable of each thread, which name() refers to. As POOLED_STATE.
-//
-// GCC for Windows emulates thread_local: the first use calls malloc, and a key's destructor frees the variables before other code of the
-// thread has ended. So they are laid out as the system's loader wants it, in the section that it copies for each thread, and found
-// at their offset in the copy.
-#if defined(_WIN32) && !defined(__clang__)
-#if POOLED_HAS_CODE
-#define POOLED_DEFINED POOLED_USED  // the compiler does not see its use
-#else
-#define POOLED_DEFINED
-#endif
-#define POOLED_THREAD_STATE(type, name, ...)                                           \
-    POOLED_DEFINED __attribute__((section(".tls$POOLED_" #name))) POOLED_STATE(        \
-        type, name##_of_thread POOLED_SYMBOL(#name "_" POOLED_ABI_NAME), __VA_ARGS__); \
-    [[nodiscard]] POOLED_ALWAYS_INLINE type& name() noexcept {                         \
-        void** files = nullptr;                                                        \
-        type* found = nullptr;                                                         \
-        asm("movq %%gs:0x58, %0" : "=r"(files));                                       \
-        asm("leaq " #name "_" POOLED_ABI_NAME "@SECREL32(%1), %0"                      \
-            : "=r"(found)                                                              \
-            : "r"(files[pooled_tls_index]));                                           \
-        return *found;                                                                 \
-    }                                                                                  \
-    static_assert(true)
-extern "C" unsigned pooled_tls_index POOLED_SYMBOL("_tls_index");
-#else
-#define POOLED_THREAD_STATE(type, name, ...)                                              \
-    POOLED_STATE(thread_local type, name##_of_thread, __VA_ARGS__);                       \
-    [[nodiscard]] POOLED_ALWAYS_INLINE type& name() noexcept { return name##_of_thread; } \
-    static_assert(true)
-#endif
-
 #define POOLED_NOINLINE __attribute__((noinline))
 // Out of line, at the start of a cache line: its speed does not depend on where the linker puts it.
 #define POOLED_COLD_PART __attribute__((noinline, aligned(64)))

@@ -213,7 +213,7 @@ public:
     template <sharing Sharing, bool Early = false>
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop() noexcept {
         if constexpr (Sharing == sharing::shared)
-            return pop_from(t_state().near_caches[m_index], Early ? std::uint32_t{m_spare} : 0);
+            return pop_from(POOLED_THREAD_GET_AT(t_state, near_caches, m_index), Early ? std::uint32_t{m_spare} : 0);
         else
             return m_core.local_cache().recycled.pop_above(0);
     }
@@ -222,7 +222,7 @@ public:
     template <sharing Sharing>
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push(void* p, recycle_node const& n) noexcept {
         if constexpr (Sharing == sharing::shared)
-            return push_to(t_state().near_caches[m_index], p, n);
+            return push_to(POOLED_THREAD_GET_AT(t_state, near_caches, m_index), p, n);
         else
             return n.generation == m_cacheable && m_core.local_cache().recycled.push_below(k_all, p);
     }

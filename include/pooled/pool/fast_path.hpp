@@ -37,6 +37,23 @@ namespace detail {
     return cache != nullptr && cache->gate.enter() ? cache : nullptr;
 }
 
+// The calling thread's cache for a pool whose id was just read from the page map, or null. The processor predicts that it is
+// the same pool as last time and continues; with an index, it would have to wait for the map's loads before it knows the
+// cache (measured in E7: 2.55 against 2.88 ns).
+[[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* find_recent(std::uint32_t pool_id) noexcept {
+    if (POOLED_THREAD_EQUALS(t_state, recent_id, pool_id)) [[likely]] {
+        thread_cache* const recent = POOLED_THREAD_GET(t_state, recent);
+        if (recent == nullptr) __builtin_unreachable();
+        return recent;
+    }
+    thread_cache* const cache = POOLED_THREAD_GET_AT(t_state, near_caches, near_slot(pool_id));
+    if (cache != nullptr) {
+        POOLED_THREAD_SET(t_state, recent_id, pool_id);
+        POOLED_THREAD_SET(t_state, recent, cache);
+    }
+    return cache;
+}
+
 struct in_default_pool {
     static constexpr sharing k_sharing = sharing::shared;
     [[nodiscard]] static std::uint32_t id() noexcept { return k_default_pool_id; }
@@ -44,7 +61,7 @@ struct in_default_pool {
     [[nodiscard]] static pool_core* known_core() noexcept { return nullptr; }
     // `n`: as that of the gate.
     [[nodiscard]] POOLED_ALWAYS_INLINE static thread_cache* enter(std::uint64_t n = 0) noexcept {
-        gate<>* const one = t_state().default_gate;
+        gate<>* const one = POOLED_THREAD_GET(t_state, default_gate);
         if (one == nullptr) __builtin_unreachable();
         return one->enter(n) ? reinterpret_cast<thread_cache*>(one) : nullptr;
     }
@@ -59,7 +76,7 @@ public:
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
     [[nodiscard]] pool_core* known_core() const noexcept { return &m_core; }
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* enter() const noexcept {
-        return detail::enter_cache(t_state().near_caches[m_core.slot()]);
+        return detail::enter_cache(POOLED_THREAD_GET_AT(t_state, near_caches, m_core.slot()));
     }
 
 private:
@@ -74,7 +91,7 @@ public:
     [[nodiscard]] std::uint32_t id() const noexcept { return m_entry.pool_id(); }
     [[nodiscard]] pool_core& core() const noexcept { return *g_registry.find(id()); }
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* enter() const noexcept {
-        return detail::enter_cache(t_state().find_recent(id()));
+        return detail::enter_cache(detail::find_recent(id()));
     }
 
 private:

@@ -31,7 +31,10 @@ POOLED_BEGIN_NAMESPACE
 namespace detail {
 
 // The block for the control block of the std::allocate_shared that this thread is about to call.
-POOLED_THREAD_STATE(void*, t_given_block, = nullptr);
+struct given_block {
+    void* address = nullptr;
+};
+POOLED_HOT_THREAD_STATE(given_block, t_given_block, {});
 
 // Where an object's block returns to: an Origin, a parameter of the empty allocators and of the numbered block types. All pools but the
 // default one are found by the block's address. Whether the pool's teardown is immediate is determined when an object is made, not when
@@ -96,7 +99,7 @@ POOLED_API void defer_shared_block(void* block, std::size_t object_offset, std::
 POOLED_CODE void defer_shared(void* block, type_tag type, bool is_immediate) noexcept {
     using control = standard_control_block;
     if (!control::is_observed(block)) {
-        t_teardown().awaited = type;
+        POOLED_THREAD_SET(t_drop_window, awaited, type);
         return;
     }
     control::add_weak(block);
@@ -106,7 +109,7 @@ POOLED_CODE void defer_shared(void* block, type_tag type, bool is_immediate) noe
 
 POOLED_CODE void defer_shared_block(void* block, std::size_t object_offset, std::size_t object_bytes,
                                     bool is_immediate) noexcept {
-    deferred const d(block, std::exchange(t_teardown().awaited, k_no_type), false);
+    deferred const d(block, std::exchange(t_drop_window().awaited, k_no_type), false);
     // The control block's destructor ran, so MemorySanitizer considers its bytes, which include the object, uninitialized.
     sanitizer::unpoison(block, object_offset + object_bytes);
     if (POOLED_SANITIZE == 0) detail::write_stale_owner(block);  // a second drop is reported
@@ -178,11 +181,11 @@ public:
         if constexpr (Origin::k_is_default)
             return static_cast<T*>(detail::allocate_bytes_or_throw(in_default_pool{}, sizeof(T), alignof(T)));
         else
-            return static_cast<T*>(t_given_block());
+            return static_cast<T*>(POOLED_THREAD_GET(t_given_block, address));
     }
     POOLED_ALWAYS_INLINE void deallocate(T* p, std::size_t) noexcept {
         if constexpr (k_is_deferrable_type<Object>)
-            if (t_teardown().awaited != k_no_type) [[unlikely]]
+            if (detail::is_block_awaited()) [[unlikely]]
                 return detail::defer_shared_block(p, control::k_object_offset<Object>, sizeof(Object),
                                                   Origin::k_is_immediate);
         detail::write_stale_owner(p);
@@ -197,7 +200,7 @@ public:
     template <class Other>
         requires k_is_deferrable_type<Object>
     POOLED_ALWAYS_INLINE void destroy(Other* p) noexcept {
-        if (Origin::k_is_immediate && t_teardown().may_recurse()) [[likely]]
+        if (Origin::k_is_immediate && detail::may_recurse()) [[likely]]
             return std::destroy_at(p);
         shared_object<Object, Origin>::drop_slow(const_cast<Object*>(p));
     }

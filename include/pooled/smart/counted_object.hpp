@@ -309,7 +309,7 @@ private:
             return retire_observed(header);
         } else {
             if constexpr (k_may_be_deferred)
-                if (!Origin::k_is_immediate || !t_teardown().may_recurse()) [[unlikely]]
+                if (!Origin::k_is_immediate || !detail::may_recurse()) [[unlikely]]
                     return retire_slow(header);
             destroy(header);
             free(header);

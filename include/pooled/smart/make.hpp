@@ -153,10 +153,11 @@ private:
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_in(Place const& place, Args&&... args) {
         using object = std::remove_cv_t<T>;
         using control = standard_control_block;
-        t_given_block() = detail::allocate_block<OnFailure>(
+        void* const block = detail::allocate_block<OnFailure>(
             place, control::k_bytes<object>, detail::tail_bytes(args...), control::k_align<object>);
         if constexpr (OnFailure == on_failure::returns_empty)
-            if (t_given_block() == nullptr) return {};
+            if (block == nullptr) return {};
+        POOLED_THREAD_SET(t_given_block, address, block);
         return std::allocate_shared<T>(control_block_allocator<object, Origin>(),
                                        std::forward<Args>(args)...);
     }

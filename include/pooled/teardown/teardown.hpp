@@ -178,13 +178,25 @@ struct stack_bounds {
 inline void install_hooks() noexcept;
 #endif
 
+// What each drop asks the calling thread: where its stack has space for plain recursion.
+struct drop_window {
+    std::uintptr_t low = 0;
+    std::uintptr_t bytes = 0;
+    type_tag awaited =
+        k_no_type;  // of an object that was deferred: std::shared_ptr is about to deallocate its block
+};
+POOLED_HOT_THREAD_STATE(drop_window, t_drop_window, {});
+
+// True: the object must be destroyed immediately.
+[[nodiscard]] POOLED_ALWAYS_INLINE bool may_recurse() noexcept {
+    return POOLED_THREAD_SPANS(t_drop_window, low, bytes, stack_pointer());
+}
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_block_awaited() noexcept {
+    return !POOLED_THREAD_EQUALS(t_drop_window, awaited, k_no_type);
+}
+
 class teardown_state {
 public:
-    // True: the object must be destroyed immediately.
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool may_recurse() const noexcept {
-        return stack_pointer() - m_window_low < m_window_bytes;
-    }
-
 #if POOLED_HAS_CODE
     // Called when may_recurse() is false, or for an object of an unordered pool. After `defer`, the caller must push the object
     // to `recipient` before any destructor runs, or destroy it.
@@ -251,9 +263,6 @@ public:
     // To which choose() deferred an object that is to be pushed.
     outermost_drop* recipient = nullptr;
 
-    // An object was deferred; std::shared_ptr is about to deallocate its block.
-    type_tag awaited = k_no_type;
-
     // While pooled::pending destroys objects: the queue for objects of incremental pools that they drop.
     deferred_queue* redirect = nullptr;
 
@@ -304,8 +313,8 @@ private:
     }
 
     void open_window(std::uintptr_t low, std::uintptr_t high) noexcept {
-        m_window_low = low;
-        m_window_bytes = high - low;
+        t_drop_window().low = low;
+        t_drop_window().bytes = high - low;
     }
     // It is open only for plain recursion on a stack of unknown bounds.
     void reset_window(outermost_drop const& drop) noexcept {
@@ -313,8 +322,6 @@ private:
     }
 #endif
 
-    std::uintptr_t m_window_low = 0;
-    std::uintptr_t m_window_bytes = 0;
     [[maybe_unused]] std::uintptr_t m_first_drop = 0;
     stack_bounds m_bounds;
     [[maybe_unused]] bool m_knows_bounds = false;

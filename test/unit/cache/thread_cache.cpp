@@ -5,13 +5,16 @@
 
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/default_pool.hpp"
+#include "pooled/pool/fast_path.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -67,19 +70,28 @@ TEST(thread_state, reaches_the_default_pools_cache_by_its_gate) {
 }
 
 TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {
-    thread_state state;
-    std::array<thread_cache, 2> caches;
-    state.near_caches[3] = &caches[0];
-    state.near_caches[4] = &caches[1];
-    EXPECT_EQ(state.find_recent(3), &caches[0]);
-    EXPECT_EQ(state.find_recent(3), &caches[0]);
-    EXPECT_EQ(state.find_recent(4), &caches[1]);
-    state.near_caches[4] = nullptr;
-    state.forget(&caches[0]);
-    EXPECT_EQ(state.find_recent(4), &caches[1]) << "another one went";
-    state.forget(&caches[1]);
-    EXPECT_EQ(state.find_recent(4), nullptr);
-    EXPECT_EQ(state.find_recent(3), &caches[0]);
+    std::thread([] {  // it has no caches yet
+        thread_state& state = t_state();
+        std::array<thread_cache, 2> caches;
+        auto const set = [&](std::size_t id, thread_cache* cache) {
+            state.near_caches[id] = cache;
+            std::atomic_signal_fence(std::memory_order_seq_cst);  // find_recent() reads by assembly
+        };
+        set(3, &caches[0]);
+        set(4, &caches[1]);
+        EXPECT_EQ(find_recent(3), &caches[0]);
+        EXPECT_EQ(find_recent(3), &caches[0]);
+        EXPECT_EQ(find_recent(4), &caches[1]);
+        set(4, nullptr);
+        state.forget(&caches[0]);
+        EXPECT_EQ(find_recent(4), &caches[1]) << "another one went";
+        state.forget(&caches[1]);
+        EXPECT_EQ(find_recent(4), nullptr);
+        EXPECT_EQ(find_recent(3), &caches[0]);
+        set(3, nullptr);
+        state.forget(&caches[0]);
+    })
+        .join();
 }
 
 TEST(thread_cache, has_at_most_4_mib_of_all_classes_together_but_for_the_first_arrays) {

@@ -45,11 +45,15 @@ protected:
     }
     // From here on it knows the bounds of the thread's own stack.
     void know_bounds() { EXPECT_EQ(state.find(stack_pointer()), nullptr); }
+    ~teardown_state_test() override { t_drop_window() = m_window; }
     teardown_state state;
+
+private:
+    drop_window m_window = std::exchange(t_drop_window(), {});
 };
 
 TEST_F(teardown_state_test, lets_the_first_drop_of_a_thread_be_an_outermost_drop) {
-    EXPECT_FALSE(state.may_recurse());
+    EXPECT_FALSE(may_recurse());
     EXPECT_EQ(state.choose(k_fibre, false), drop_way::outermost);
 }
 
@@ -63,7 +67,7 @@ TEST_F(teardown_state_test, recurses_on_the_threads_own_stack_while_much_of_it_i
     if (!has_bounds()) GTEST_SKIP() << "the emulator does not say where the stack is";
     know_bounds();
     EXPECT_EQ(state.choose(stack_pointer(), false), drop_way::destroy);
-    EXPECT_TRUE(state.may_recurse()) << "the fast path knows it from then on";
+    EXPECT_TRUE(may_recurse()) << "the fast path knows it from then on";
 }
 
 TEST_F(teardown_state_test, lets_a_drop_near_the_end_of_the_stack_be_an_outermost_drop) {
@@ -102,7 +106,7 @@ TEST_F(teardown_state_test, recurses_12_kib_below_an_outermost_drop_and_then_def
     EXPECT_EQ(state.choose(k_fibre - outermost_drop::k_depth - 1, false), drop_way::defer);
     state.end(drop);
     EXPECT_EQ(state.find(k_fibre - 100), nullptr);
-    EXPECT_FALSE(state.may_recurse()) << "what was known of that stack is forgotten";
+    EXPECT_FALSE(may_recurse()) << "what was known of that stack is forgotten";
 }
 
 TEST_F(teardown_state_test, defers_at_any_depth_to_a_scope) {
@@ -110,10 +114,10 @@ TEST_F(teardown_state_test, defers_at_any_depth_to_a_scope) {
     know_bounds();
     std::uintptr_t const here = stack_pointer();
     EXPECT_EQ(state.choose(here, false), drop_way::destroy);
-    EXPECT_TRUE(state.may_recurse());
+    EXPECT_TRUE(may_recurse());
     outermost_drop scope;
     state.begin(scope, here, outermost_kind::scope);
-    EXPECT_FALSE(state.may_recurse());
+    EXPECT_FALSE(may_recurse());
     EXPECT_EQ(state.choose(here, false), drop_way::defer);
     EXPECT_EQ(state.choose(here, true), drop_way::defer);
     state.end(scope);
@@ -128,9 +132,9 @@ TEST_F(teardown_state_test, defers_objects_of_unordered_pools_to_each_other_at_a
     state.begin(drop, here, outermost_kind::unordered);
     EXPECT_EQ(state.choose(here - 64, true), drop_way::defer);
     EXPECT_EQ(state.choose(here - 64, false), drop_way::destroy);
-    EXPECT_TRUE(state.may_recurse());
+    EXPECT_TRUE(may_recurse());
     state.end(drop);
-    EXPECT_FALSE(state.may_recurse()) << "the window was for below that drop";
+    EXPECT_FALSE(may_recurse()) << "the window was for below that drop";
     outermost_drop immediate;
     state.begin(immediate, here, outermost_kind::immediate);
     EXPECT_EQ(state.choose(here - 64, true), drop_way::outermost) << "it takes what lacks stack alone";

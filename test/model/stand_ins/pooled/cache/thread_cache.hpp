@@ -19,3 +19,11 @@ inline constinit std::array<thread_state, 4> g_simulated_states{};
 POOLED_END_NAMESPACE
 
 #define t_state simulated_state
+#undef POOLED_THREAD_GET
+#undef POOLED_THREAD_GET_AT
+#undef POOLED_THREAD_SET
+#undef POOLED_THREAD_EQUALS
+#define POOLED_THREAD_GET(name, member) (name().member)
+#define POOLED_THREAD_GET_AT(name, member, index) (name().member[index])
+#define POOLED_THREAD_SET(name, member, value) static_cast<void>(name().member = (value))
+#define POOLED_THREAD_EQUALS(name, member, value) (name().member == (value))
