@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A header may include its own layer and those before it. Layer -> its folders, and its headers outside of them.
 LAYERS = {
-    "config": "fwd config version base/macros",
+    "config": "fwd config version base/macros base/thread_local",
     "base": "base error inspect/record inspect/walk",
     "os": "os",
     "plugins": "plugins",

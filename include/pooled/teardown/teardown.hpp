@@ -57,7 +57,8 @@ namespace detail {
 [[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t stack_pointer() noexcept {
 #if defined(__x86_64__)
     std::uintptr_t pointer = 0;
-    asm("{movq %%rsp, %0|mov %0, rsp}" : "=r"(pointer));  // the builtin would cost each caller a frame pointer
+    asm("{movq %%rsp, %0|mov %0, rsp}"
+        : "=r"(pointer));  // the builtin would cost each caller a frame pointer
     return pointer;
 #else
     return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
