@@ -355,10 +355,11 @@ struct alignas(k_cache_line) chunk {
     std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
     std::uint32_t granules = 0;
     std::uint32_t held = 0;
-    std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
-    bool may_be_small = false;   // it should have a huge page, and may have small ones
-    observed<bool> has_purged;   // a record may have a purged page: otherwise none is looked at
-    bool was_live = false;       // in the checked build: its former bit for the first byte, as `outer`
+    std::uint8_t align_log = 0;     // of the alignment with which upstream was asked
+    bool may_be_small = false;      // it should have a huge page, and may have small ones
+    std::uint8_t full_periods = 0;  // at the end of so many in a row it was nearly all in use; 2: or more
+    observed<bool> has_purged;      // a record may have a purged page: otherwise none is looked at
+    bool was_live = false;          // in the checked build: its former bit for the first byte, as `outer`
 
     // The records of its granules follow the chunk's. They are all zero until a span begins there.
     [[nodiscard]] span<slab> records() noexcept { return {reinterpret_cast<slab*>(this + 1), granules}; }

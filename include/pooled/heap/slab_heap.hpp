@@ -33,6 +33,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -292,16 +293,41 @@ public:
         return bytes;
     }
 
-    // Chunks of 2 MiB that are nearly all in use get a huge page if they have small ones, for some milliseconds: a pool that filled
-    // while huge pages were slow to get has them later. Under the lock, so that no page returns to the system meanwhile. O(chunks).
-    void collapse() noexcept {
+    // Chunks of 2 MiB that were filled with small pages, because huge ones were slow to get, get those later, as their use is proved: a
+    // chunk that was nearly all in use at the ends of two periods. One in a call, and then none for nine times as long as it took, so
+    // that a tenth of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
+    // that is known once it is paid.
+    //
+    // At a period's end. O(chunks).
+    void note_full_chunks() noexcept {
+        if (!platform::may_collapse()) return;
+        bool is_any = false;
         scoped_lock const lock(m_mutex);
-        std::int64_t left = k_collapse_time;
         for (chunk& c : m_chunks) {
-            if (left <= 0 || !platform::may_collapse()) return;
-            if (!c.may_be_small || c.has_purged || c.held < c.granules / 8 * 7) continue;
+            c.full_periods = !is_small_and_full(c) ? 0 : c.full_periods == 0 ? 1 : 2;
+            is_any = is_any || c.full_periods == 2;
+        }
+        if (is_any && m_next_collapse.load(std::memory_order_relaxed) == k_no_collapse)
+            m_next_collapse.store(0, std::memory_order_relaxed);
+    }
+    // A hint; then collapse_one() is worth a look at the clock.
+    [[nodiscard]] bool may_collapse() const noexcept {
+        return m_next_collapse.load(std::memory_order_relaxed) != k_no_collapse;
+    }
+    // Under the lock, so that no page returns to the system meanwhile. O(chunks), and what the system takes.
+    void collapse_one() noexcept {
+        std::int64_t next = m_next_collapse.load(std::memory_order_relaxed);
+        if (platform::coarse_time() < next ||
+            !m_next_collapse.compare_exchange_strong(next, k_no_collapse, std::memory_order_relaxed))
+            return;
+        scoped_lock const lock(m_mutex);
+        for (chunk& c : m_chunks) {
+            if (c.full_periods != 2 || !is_small_and_full(c)) continue;
             c.may_be_small = false;
-            left -= platform::collapse_page(c.base, c.bytes);
+            c.full_periods = 0;
+            std::int64_t const took = platform::collapse_page(c.base, c.bytes);
+            m_next_collapse.store(platform::coarse_time() + 9 * took, std::memory_order_relaxed);
+            return;
         }
     }
 
@@ -362,7 +388,11 @@ private:
     static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
     static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
     static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
-    static constexpr std::int64_t k_collapse_time = 2'000'000;                 // of a period of 250 ms
+    static constexpr std::int64_t k_no_collapse = std::numeric_limits<std::int64_t>::max();
+
+    [[nodiscard]] static bool is_small_and_full(chunk const& c) noexcept {
+        return c.may_be_small && !c.has_purged && c.held >= c.granules / 8 * 7;
+    }
 
     // Calls then(chunk) under the lock.
     template <class Then>
@@ -645,6 +675,7 @@ private:
     upstream& m_upstream;
     mutex m_mutex;
     intrusive_list<chunk> m_chunks;
+    atomic<std::int64_t> m_next_collapse{k_no_collapse};  // not before; one thread at a time takes it
     free_spans m_free;
     intrusive_list<reservation> m_reservations;  // the latest first
     bool m_was_refused = false;                  // the last attempt to grow failed

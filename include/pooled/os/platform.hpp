@@ -71,7 +71,8 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
     { System::may_hold(bytes) } noexcept -> std::same_as<bool>;
     // Requires fresh pages from a multiple of 2 MiB on. Asks for huge ones and touches the first, if that is quick.
     { System::take_huge_pages(p, bytes) } noexcept -> std::same_as<void>;
-    // collapse_page(): replaces the small pages of 2 MiB in use by a huge one. Returns the time that this took, in nanoseconds.
+    // may_collapse(): the system has provided a huge page before. collapse_page(): replaces the small pages of 2 MiB in use by a huge one.
+    // Returns the time that this took, in nanoseconds.
     { System::may_collapse() } noexcept -> std::same_as<bool>;
     { System::collapse_page(p, bytes) } noexcept -> std::same_as<std::int64_t>;
 

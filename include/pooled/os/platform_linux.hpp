@@ -80,7 +80,7 @@ struct linux_platform : posix_platform {
 #endif
     }
     [[nodiscard]] static bool may_collapse() noexcept {
-        return g_has_huge_pages.load(std::memory_order_relaxed) && are_huge_pages_quick();
+        return g_has_huge_pages.load(std::memory_order_relaxed);
     }
     // Since Linux 6.1.
     static std::int64_t collapse_page(void* p, std::size_t bytes) noexcept {

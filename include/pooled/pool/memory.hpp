@@ -47,9 +47,11 @@ public:
         : m_period(std::chrono::nanoseconds(detail::clamp(period, std::chrono::milliseconds(0), k_longest))
                        .count()) {}
 
+    static constexpr std::uint32_t k_calls = 32;
+
     // `calls`: number of slow calls of the calling thread, which reads the clock at every 32nd.
     [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
-        if (m_period <= 0 || calls % 32 != 0) return false;
+        if (m_period <= 0 || calls % k_calls != 0) return false;
         std::int64_t const now = platform::coarse_time();
         std::int64_t end = m_end.load(std::memory_order_relaxed);
         if (now < end || !m_end.compare_exchange_strong(end, now + m_period, std::memory_order_relaxed))
@@ -278,6 +280,8 @@ private:
         }
         if (m_release_clock.is_due(calls)) [[unlikely]]
             release_unused();
+        else if (calls % release_clock::k_calls == 1 && m_slabs.may_collapse()) [[unlikely]]
+            m_slabs.collapse_one();
     }
     void release_unused() noexcept;
 
@@ -411,7 +415,7 @@ inline std::size_t pool_memory::trim() noexcept {
 
 POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     if (m_slabs.has_reservations()) return;  // no system call, either
-    m_slabs.collapse();
+    m_slabs.note_full_chunks();
     std::size_t const free_before = m_slabs.free_bytes();
     {
         scoped_lock const lock(m_caches);
