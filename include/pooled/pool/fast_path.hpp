@@ -10,6 +10,38 @@
 //   in_pool<sharing>      a given pool                           t_state.near_caches[slot], or the local pool's own cache
 //   of_block<sharing>     the block's pool, from the page map    t_state.recent, else near[slot]
 //
+// An allocation:
+//
+//   allocate_or_throw                        the call that the compiler inlines
+//     take_cached
+//       Place::enter                           this thread's cache, inside its gate (cache/thread_cache.hpp, cache/gate.hpp)
+//       class_cache::pop_hot                   the block freed last, or by allocate_cold:
+//       class_cache::pop_array                 the top of the array of addresses (cache/class_cache.hpp)
+//       gate::leave
+//     allocate_slow_or_throw                 otherwise (pool/slow_path.hpp)
+//       pool_core::allocate_block              virtual: the copy that made the pool serves it (pool/concrete_core.hpp)
+//         find_past_cache                        and what to do when there is no memory
+//           pool_memory::allocate                  (pool/memory.hpp)
+//             cache_set::allocate                    a refill (cache/cache_set.hpp)
+//               central::refill                        under the lock of the class (cache/central.hpp)
+//                 slab::take                             the lowest set bits (heap/slab.hpp)
+//             steal, find_slab                       other threads' caches; an empty slab (heap/slab_heap.hpp)
+//             grow                                   a chunk from upstream (heap/upstream.hpp)
+//
+// A deallocation:
+//
+//   deallocate                               of_block: the pool and the class are found by the address (heap/page_map.hpp)
+//     deallocate_object
+//       Place::enter
+//       class_cache::push_hot                  or by deallocate_cold: class_cache::push_cold
+//       gate::leave
+//     deallocate_past_cache                  otherwise (pool/slow_path.hpp)
+//       pool_core::put                         virtual (pool/concrete_core.hpp)
+//         pool_memory::deallocate
+//           cache_set::deallocate
+//             central::flush_half                the older half of the array, under the lock of the class
+//               slab::put                          sets bits
+//
 // With a class known at compile time its geometry folds into constants. A pool or a block of another copy of the library's state has no
 // cache here, and therefore takes the slow path.
 
