@@ -33,8 +33,14 @@ template <class T, class Place>
     return static_cast<T*>(detail::allocate_bytes_or_throw(place, bytes, alignof(T)));
 }
 template <class T, class Place>
-POOLED_NOINLINE void deallocate_array(Place place, T* p, std::size_t n) noexcept {
+POOLED_NOINLINE void deallocate_array([[maybe_unused]] Place place, T* p,
+                                      [[maybe_unused]] std::size_t n) noexcept {
+#if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 190000
+    // libc++ 16 counts the bytes of an array of std::allocate_shared here, and elements when it allocates.
+    detail::deallocate_found(p);
+#else
     detail::deallocate_bytes(place, p, n * sizeof(T), alignof(T));
+#endif
 }
 template <class T, class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* allocate_objects(Place place, std::size_t n) {

@@ -58,6 +58,12 @@
 #include <cstdlib>  // abort, in the default POOLED_FAIL
 #include <version>  // __cpp_lib_jthread
 
+#if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 160000
+#error "pooled needs libc++ 16 or later: earlier ones have no <memory_resource>"
+#define POOLED_STOP "(because of the error above)"
+#include POOLED_STOP
+#endif
+
 #ifndef POOLED_CHECKED
 #define POOLED_CHECKED 0
 #endif
@@ -86,7 +92,7 @@
 
 #ifndef POOLED_HAS_STOP_TOKEN
 #if defined(__cpp_lib_jthread) || \
-    (defined(_LIBCPP_VERSION) && !defined(_LIBCPP_HAS_NO_EXPERIMENTAL_STOP_TOKEN))
+    (defined(_LIBCPP_VERSION) && !defined(_LIBCPP_HAS_NO_EXPERIMENTAL_STOP_TOKEN) && __has_include(<stop_token>))
 #define POOLED_HAS_STOP_TOKEN 1
 #else
 #define POOLED_HAS_STOP_TOKEN 0

@@ -92,6 +92,13 @@ int use(Pool& pool) {
     pool.reserve_bytes(10, 100);
     std::map<int, int, std::less<>, pooled::pool_allocator<std::pair<int const, int>, Pool>> numbers{pool};
     numbers[1] = 2;
+    for (std::size_t count = 1; count < 500;
+         ++count) {  // the standard library says their lengths at the end, too
+        auto const of_pool = std::allocate_shared<int[]>(pooled::pool_allocator<int, Pool>(pool), count, 3);
+        auto const other = std::allocate_shared<int[]>(pooled::allocator<int>(), count, 4);
+        auto const bounded = std::allocate_shared<int[5]>(pooled::pool_allocator<int, Pool>(pool), 5);
+        REQUIRE(of_pool.get()[count - 1] == 3 && other.get()[count - 1] == 4 && bounded[4] == 5);
+    }
     std::pmr::vector<int> vector{pool.resource()};
     vector.resize(1000);
     pooled::pool_stats const stats = pool.stats();

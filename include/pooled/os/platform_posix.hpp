@@ -119,20 +119,18 @@ struct posix_platform {
     }
     static void find_stack(std::uintptr_t&, std::uintptr_t&) noexcept {}
 
-    [[nodiscard]] static std::uint32_t& word_of(atomic<std::uint32_t>& state) noexcept {
-        return reinterpret_cast<std::uint32_t&>(state);
+    // Not std::atomic_ref, which libc++ has from version 19 on.
+    [[nodiscard]] static std::atomic<std::uint32_t>& as_standard(atomic<std::uint32_t>& state) noexcept {
+        static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(state));
+        return reinterpret_cast<std::atomic<std::uint32_t>&>(state);
     }
     static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value, std::int64_t ns) noexcept {
-        if (ns < 0) return std::atomic_ref(word_of(state)).wait(value, std::memory_order_relaxed);
+        if (ns < 0) return as_standard(state).wait(value, std::memory_order_relaxed);
         if (state.load(std::memory_order_relaxed) != value) return;
         sleep(ns < 1'000'000 ? ns : 1'000'000);
     }
-    static void wake_one(atomic<std::uint32_t>& state) noexcept {
-        std::atomic_ref(word_of(state)).notify_one();
-    }
-    static void wake_all(atomic<std::uint32_t>& state) noexcept {
-        std::atomic_ref(word_of(state)).notify_all();
-    }
+    static void wake_one(atomic<std::uint32_t>& state) noexcept { as_standard(state).notify_one(); }
+    static void wake_all(atomic<std::uint32_t>& state) noexcept { as_standard(state).notify_all(); }
     static void yield() noexcept { ::sched_yield(); }
     static void sleep(std::int64_t ns) noexcept {
         timespec const moment{0, static_cast<long>(ns)};
