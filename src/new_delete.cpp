@@ -61,6 +61,8 @@ void* __libc_realloc(void* p, std::size_t bytes);
 #endif
 }
 
+#include "heap_report.hpp"
+
 namespace {
 
 using namespace pooled;

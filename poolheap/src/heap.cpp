@@ -20,6 +20,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace poolheap {
 
@@ -85,6 +86,9 @@ public:
         read_arena();
         auto const walk = std::make_unique<inspect::walk<copy_reader, copy_reader>>(*this, m, *this);
         walk->for_each_pool();
+        walk->for_each_slab();  // counts the blocks: a vector that grows would take twice the memory
+        m_blocks.reserve(std::exchange(m_count, k_is_filling));
+        m_chunks_in_blocks.clear();
         walk->for_each_slab();
         settle();
     }
@@ -112,12 +116,20 @@ public:
         if (outer != 0) m_chunks_in_blocks.emplace_back(begin, outer);
     }
     void block(std::uint32_t id, address begin, std::uint64_t bytes) {
-        auto const pool = m_pools.find(id);
-        if (pool == m_pools.end())
-            return doubt("a pool began or ended while the image was taken: its blocks are left out");
+        if (m_count != k_is_filling) {
+            ++m_count;
+            return;
+        }
+        if (id != m_last_id) {
+            auto const pool = m_pools.find(id);
+            if (pool == m_pools.end())
+                return doubt("a pool began or ended while the image was taken: its blocks are left out");
+            m_last_id = id;
+            m_last_pool = pool->second;
+        }
         m_blocks.push_back({begin,
                             static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, ~std::uint32_t{0})),
-                            pool->second, in_use});
+                            m_last_pool, in_use});
     }
     // The region of the arena that it lies in, or its own pages. A core comes first: a local pool's cache is in its piece.
     void piece(address begin, std::uint64_t bytes) {
@@ -168,7 +180,7 @@ private:
 
     void settle() {
         auto const order = [](poolheap::block const& b) { return std::pair(b.begin, b.pool); };
-        std::ranges::sort(m_blocks, {}, order);
+        if (!std::ranges::is_sorted(m_blocks, {}, order)) std::ranges::sort(m_blocks, {}, order);
         auto const twice = std::ranges::unique(m_blocks, {}, order);
         m_blocks.erase(twice.begin(), twice.end());
         // Near the chunk's begin lie the outer pool's block and at most a few of the inner pool's.
@@ -199,18 +211,25 @@ private:
             ++m_heap.pools[b.pool].objects;
             m_heap.pools[b.pool].bytes += b.bytes;
         }
-        m_heap.blocks.insert(m_heap.blocks.end(), m_blocks.begin(), m_blocks.end());
+        if (m_heap.blocks.empty())
+            m_heap.blocks = std::move(m_blocks);
+        else
+            m_heap.blocks.insert(m_heap.blocks.end(), m_blocks.begin(), m_blocks.end());
     }
     void erase_gone() {
         std::erase_if(m_blocks, [](poolheap::block const& b) { return b.state == k_gone; });
     }
 
     static constexpr std::uint8_t k_gone = 0xff;
+    static constexpr std::size_t k_is_filling = ~std::size_t{0};
 
     image const& m_image;
     inspect::record const& m_layout;
     heap& m_heap;
     std::unordered_map<std::uint32_t, std::uint16_t> m_pools;  // id → index
+    std::uint32_t m_last_id = ~std::uint32_t{0};               // of the block before, and its pool
+    std::uint16_t m_last_pool = 0;
+    std::size_t m_count = 0;  // of blocks, in the first pass
     std::vector<poolheap::block> m_blocks;
     std::vector<address> m_free, m_uncertain, m_idle, m_waiting, m_own;
     std::vector<std::pair<address, std::uint32_t>>
@@ -372,7 +391,8 @@ heap read_heap(image const& from) {
     for (inspect::record const& one : records)
         copy_reader(from, one, all).run();
     if (all.pools.empty()) all.doubts.emplace_back("the program has not made a pool yet");
-    std::ranges::sort(all.blocks, {}, &block::begin);
+    if (!std::ranges::is_sorted(all.blocks, {}, &block::begin))
+        std::ranges::sort(all.blocks, {}, &block::begin);
     merge(all.m_records);
     all.index();
     return all;

@@ -405,6 +405,8 @@ private:
 std::unique_ptr<image> open_process(int pid) {
     if (field(proc(pid, "status"), "State:").empty()) refuse(pid, ESRCH);
     if (pid == ::getpid()) throw error("Process " + std::to_string(pid) + " is poolheap itself.");
+    // A copy that a program made of itself (src/heap_report.hpp) need not be copied.
+    if (field(proc(pid, "status"), "Name:") == "pooled-frozen") return open_frozen(pid);
     auto found = std::make_unique<process_image>(pid, std::vector<thread>());
     found->copy();
     return found;

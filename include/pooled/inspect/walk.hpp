@@ -72,6 +72,7 @@ public:
     // All slabs, or those of one pool.
     static constexpr std::uint32_t k_all = ~std::uint32_t{0};
     void for_each_slab(std::uint32_t only = k_all) {
+        m_last_chunk = m_last_slab = 0;
         auto const& map = m_layout.map;
         std::uint64_t const leaf_bytes =
             (std::uint64_t{1} << map.leaf_bits) / map.granule_bytes * sizeof(std::uint64_t);
