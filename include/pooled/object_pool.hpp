@@ -677,6 +677,10 @@ struct object_pool_access {
     [[nodiscard]] static bool is_valid(basic_object_pool<T, Lifecycle, Sharing> const& one) {
         return one.m_recycler->is_valid();
     }
+    template <class T, class Lifecycle, sharing Sharing>
+    [[nodiscard]] static pool_core& core(basic_object_pool<T, Lifecycle, Sharing> const& one) {
+        return one.m_recycler->core();
+    }
 };
 
 }  // namespace detail

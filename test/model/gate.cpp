@@ -4,6 +4,7 @@
 // memory model. What the gate guards is an rl::var, on which Relacy reports every unordered pair of accesses.
 //
 //   steal           one owner, a thread that steals twice
+//   steal some      two owners, a thread that does without the cache of an owner that is inside
 //   closing         a thread closes the gate for good; the owner then frees what that thread touched
 //   slow path       two owners with a central free list, a stealing thread that must find every free block
 //   controls        the same with one part of the protocol left out: Relacy must find the race, or it sees nothing at all
@@ -25,17 +26,24 @@ template <class Atomics, left_out Omits>
 struct steal_parts {
     using gate = pooled::detail::gate<Atomics>;
 
-    // The production sequence, with the parts that it is given.
+    // The production sequence, with the parts that it is given. A thread that steals looks a few times, or until the owner is outside.
+    static bool try_stop(gate& one) {
+        return pooled::detail::stop_all([&](auto&& visit) { visit(one); }, barrier, take);
+    }
     static void stop(gate& one) {
-        pooled::detail::stop_all([&](auto&& visit) { visit(one); }, barrier, wait);
+        while (!try_stop(one))
+            model::yield();
     }
     static void barrier() {
         if constexpr (Omits != left_out::heavy_barrier) model::heavy_barrier();
     }
-    static void wait(gate& g) {
-        if constexpr (Omits != left_out::waiting)
-            while (!g.is_idle())
-                model::yield();
+    static bool take(gate& g) {
+        if constexpr (Omits == left_out::waiting) return true;
+        for (int attempt = 0; !g.take(); ++attempt) {
+            if (attempt == 2) return false;
+            model::yield();
+        }
+        return true;
     }
 };
 
@@ -59,6 +67,43 @@ struct steal_twice : rl::test_suite<steal_twice<Atomics, Omits, Expected>, 2, Ex
                 cache($) = cache($) + 1;
                 one.resume();
             }
+        }
+    }
+};
+
+// A thread that steals does without a cache whose owner is inside, and with one that it took before it looks again at another one.
+template <class Atomics, left_out Omits, rl::test_result_e Expected>
+struct steal_some : rl::test_suite<steal_some<Atomics, Omits, Expected>, 3, Expected> {
+    using parts = steal_parts<Atomics, Omits>;
+    using gate = typename parts::gate;
+    gate gates[2];
+    rl::var<int> caches[2];
+
+    void before() {
+        for (rl::var<int>& cache : caches)
+            cache($) = 0;
+    }
+    void thread(unsigned index) {
+        if (index < 2) {
+            for (int i = 0; i < 2; ++i) {
+                if (!gates[index].enter()) continue;
+                caches[index]($) = caches[index]($) + 1;
+                gates[index].leave();
+            }
+            return;
+        }
+        auto const each = [this](auto&& visit) {
+            for (gate& one : gates)
+                visit(one);
+        };
+        for (int i = 0; i < 2; ++i) {
+            static_cast<void>(pooled::detail::stop_all(each, parts::barrier, parts::take));
+            for (unsigned at : {0U, 1U})
+                if (Omits == left_out::waiting || gates[at].is_taken()) caches[at]($) = caches[at]($) + 1;
+            if (i == 0 && rl::rand(2) == 0)
+                continue;  // they stay stopped, as for a thread that must have all
+            for (gate& one : gates)
+                one.resume();
         }
     }
 };
@@ -155,8 +200,9 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
             for (gate& one : gates)
                 visit(one);
         };
-        pooled::detail::stop_all(each, model::heavy_barrier,
-                                 steal_parts<model::relacy_atomics, left_out::nothing>::wait);
+        while (!pooled::detail::stop_all(each, model::heavy_barrier,
+                                         steal_parts<model::relacy_atomics, left_out::nothing>::take))
+            model::yield();
         lock_class();
         for (rl::var<int>& cache : caches) {
             central($) = central($) + cache($);
@@ -201,9 +247,12 @@ constexpr unsigned k_iterations = 500'000;
 
 int main() {
     using steal_as_is = steal_twice<relacy_atomics, left_out::nothing, k_success>;
+    using some_as_is = steal_some<relacy_atomics, left_out::nothing, k_success>;
     using closing_as_is = closing<relacy_atomics, left_out::nothing, k_success>;
     bool ok = true;
     ok &= model::run<steal_as_is>("owner and stealing thread are never in the cache together", k_iterations);
+    ok &= model::run<some_as_is>("a thread that steals leaves the caches alone whose owners are inside",
+                                 k_iterations);
     ok &= model::run<closing_as_is>("an owner that sees its gate closed may free the cache", k_iterations);
     ok &=
         model::run<slow_path<true, k_success>>("stealing finds every free block, none is lost", k_iterations);
@@ -211,11 +260,13 @@ int main() {
     using steal_light = steal_twice<no_light_barrier, left_out::nothing, k_race>;
     using steal_heavy = steal_twice<relacy_atomics, left_out::heavy_barrier, k_race>;
     using steal_hasty = steal_twice<relacy_atomics, left_out::waiting, k_race>;
+    using some_hasty = steal_some<relacy_atomics, left_out::waiting, k_race>;
     using closing_light = closing<no_light_barrier, left_out::nothing, k_race>;
     using closing_hasty = closing<relacy_atomics, left_out::waiting, k_race>;
     ok &= model::run<steal_light>("without the owner's barrier stealing races", k_iterations);
     ok &= model::run<steal_heavy>("without the heavy barrier stealing races", k_iterations);
     ok &= model::run<steal_hasty>("without waiting for the owner stealing races", k_iterations);
+    ok &= model::run<some_hasty>("with the caches of owners that are inside stealing races", k_iterations);
     ok &= model::run<closing_light>("without the owner's barrier closing races", k_iterations);
     ok &= model::run<closing_hasty>("without waiting for the owner closing races", k_iterations);
     ok &= model::run<slow_path<false, k_race>>("without the class lock the slow path races", k_iterations);

@@ -9,6 +9,10 @@
 //
 // Locks, in the order in which they may be taken: that of the set, those of the central free lists in ascending order, those
 // below. Functions require that of the set unless noted.
+//
+// Nobody waits under a lock for an owner inside its gate, who may be preempted there. Whoever can do without some caches calls stop(), and
+// leaves those alone whose owners do not come out within microseconds. Whoever needs all of them calls stop_every(), which gives the lock
+// up while it waits; gates stay stopped meanwhile, and an owner with a stopped gate uses its cache under the locks of the classes.
 // Invariant: what all caches hold of class c <= outside of central c.
 
 #include "pooled/base/algorithm.hpp"
@@ -33,8 +37,23 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// Waits until the owner has left the gate. Inside, the owner waits for no lock that the caller or a fork keeps from it, so this takes
-// a few instructions, or its next time slice.
+// How long a thread waits for others that are inside their gates, all of them together: 2 to 6 µs. One that runs leaves in less.
+class gate_patience {
+public:
+    // Whether `is_over()` before the patience is.
+    template <class Condition>
+    [[nodiscard]] bool wait(Condition&& is_over) noexcept {
+        for (; !is_over(); --m_left) {
+            if (m_left == 0) return false;
+            platform::relax();
+        }
+        return true;
+    }
+
+private:
+    unsigned m_left = 128;
+};
+// For a fork.
 inline void wait_until_idle(gate<> const& one) noexcept {
     for (unsigned attempt = 0; !one.is_idle(); ++attempt)
         platform::pause(attempt);
@@ -75,6 +94,11 @@ public:
         m_mutex.lock();
         forget_dead();
     }
+    [[nodiscard]] bool try_lock() noexcept {
+        if (!m_mutex.try_lock()) return false;
+        forget_dead();
+        return true;
+    }
     void unlock() noexcept { m_mutex.unlock(); }
 
     // Retires the caches of threads that do not exist in this forked child.
@@ -86,6 +110,9 @@ public:
         for (thread_cache& cache : m_all)
             if (cache.owner != nullptr && cache.owner != survivor)
                 g_retire_dead.load(std::memory_order_relaxed)(cache);
+        m_holds = is_at_bound() ? 1 : 0;  // threads in stop_every() do not exist, either
+        m_are_slots_barred.store(false, std::memory_order_relaxed);
+        resume();
     }
 
     // Without a lock.
@@ -152,13 +179,13 @@ public:
             if (cache.classes[c].size() == 0) free_array(cache, c);
         }
         if (cache.large_bytes == 0) return;
-        scoped_lock const lock(*this);  // of those who steal: they count large_bytes, too
-        for (class_index c = k_inlined_classes; c < k_class_count; ++c)
+        try_scoped_lock const lock(*this);  // of those who steal: they count large_bytes, too
+        for (class_index c = k_inlined_classes; lock && c < k_class_count; ++c)
             collect_held(cache, c);
     }
 
     void link(thread_cache& cache) noexcept {
-        if (m_is_held) cache.gate.stop();
+        if (m_holds != 0) cache.gate.stop();
         m_all.push_front(cache);
         m_count.add(1);
     }
@@ -181,13 +208,33 @@ public:
         });
     }
 
-    // From stop() to resume(), only the caller uses its cache. O(threads).
-    void stop() noexcept {
-        stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
-                 wait_until_idle);
+    // From stop() to resume(), a cache for which may_use() is true is used by the caller alone. False: there are others. O(threads).
+    bool stop() noexcept {
+        gate_patience patience;
+        return stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
+                        [&patience](gate<>& one) { return patience.wait([&one] { return one.take(); }); });
+    }
+    // Gates that are stopped from now on stay so.
+    void hold() noexcept { ++m_holds; }
+    // As stop(), until there are no others. Gives up the lock while it waits: caches may come and go, and so may all that it guards.
+    void stop_every() noexcept {
+        if (stop()) return;
+        hold();
+        for (unsigned attempt = 0; !stop(); ++attempt)
+            wait_unlocked(attempt);
+        --m_holds;
+    }
+    // The caller's, or one whose owner was stopped outside.
+    [[nodiscard]] static bool may_use(thread_cache const& cache) noexcept {
+        return !is_others(cache) || cache.gate.is_taken();
+    }
+    template <class Visit>
+    void for_each_stopped(Visit&& visit) noexcept {
+        for (thread_cache& cache : m_all)
+            if (may_use(cache)) visit(cache);
     }
     void resume() noexcept {
-        if (m_is_held || platform::is_barrier_refused()) return;
+        if (m_holds != 0 || platform::is_barrier_refused()) return;
         bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
@@ -196,7 +243,7 @@ public:
     // For the owner of a cache that a fork has stopped. Takes the lock.
     void resume_after_fork(thread_cache& cache) noexcept {
         scoped_lock const lock(*this);
-        if (!m_is_held && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
+        if (m_holds == 0 && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
             cache.gate.is_stopped_for_fork())
             cache.gate.resume();
     }
@@ -215,13 +262,14 @@ public:
 
     [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
 
-    // Moves all cached blocks of a class to its central free list. False when the caches of other threads held none.
+    // Moves cached blocks of a class to its central free list. False when the caches of other threads held less than `least` bytes.
     // O(threads + blocks moved).
-    bool steal(class_index c) noexcept {
-        auto const has_block = [c](thread_cache const& one) {
-            return is_others(one) && one.classes[c].held() != 0;
-        };
-        if (!detail::any_of(m_all, has_block)) return false;
+    bool steal(class_index c, std::size_t least) noexcept {
+        std::uint64_t blocks = 0;
+        for_each([&](thread_cache const& one) {
+            if (is_others(one)) blocks += one.classes[c].held();
+        });
+        if (blocks * k_geometry[c].block_bytes < least) return false;
         stop();
         {
             scoped_lock const lock((*this)[c]);
@@ -248,13 +296,15 @@ public:
         return result;
     }
 
-    // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache.
+    // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache. Gives up the lock while it
+    // waits for owners.
     void enter_bound() noexcept {
         if (is_at_bound()) return;
         if (m_pool.is_shared) {
             // No thread uses its cache any more without the lock, including new ones and the caller.
-            stop();
-            m_is_held = true;
+            stop_every();
+            if (is_at_bound()) return;
+            hold();
             for_each([](thread_cache& cache) { cache.gate.stop(); });
         }
         steal_all([&] {
@@ -264,15 +314,21 @@ public:
             return true;
         });
     }
-    void leave_bound() noexcept {
-        if (!is_at_bound()) return;
-        lock_classes();
-        m_pool.bound_epoch.add(1);
-        unlock_classes();
-        wait_for_puts();
-        drain_slots();
-        m_is_held = false;
+    // False: it is still at the bound, because a thread was preempted while it put a block into a slot.
+    bool leave_bound() noexcept {
+        if (!is_at_bound()) return true;
+        bool const may_leave = bar_slots();
+        if (may_leave) {
+            lock_classes();
+            m_pool.bound_epoch.add(1);
+            unlock_classes();
+            drain_slots();
+            --m_holds;
+        }
+        m_are_slots_barred.store(false,
+                                 std::memory_order_release);  // pairs with the acquire in put_at_bound()
         resume();
+        return may_leave;
     }
     // The blocks in the slots go to their slabs, which may become free. Without a lock.
     void drain_slots() noexcept {
@@ -297,7 +353,7 @@ public:
         bool const is_any = detail::any_of(m_all, is_idle);
         if (is_any) stop();
         for_each([&](thread_cache& cache) {
-            bool const is_emptied = is_any && is_idle(cache);
+            bool const is_emptied = is_any && is_idle(cache) && may_use(cache);
             for (class_index c = 0; is_emptied && c < k_class_count; ++c)
                 collect_held(cache, c);
             cache.slow_calls_seen = cache.slow_calls;
@@ -316,7 +372,7 @@ public:
         unlink(cache);
     }
 
-    // Afterwards, no owner enters its cache again, and each will free it. Requires stopped caches, and the registry's lock.
+    // Afterwards, no owner enters its cache again, and each will free it. Requires that every owner is stopped, and the registry's lock.
     void abandon_all() noexcept {
         for (thread_cache& cache : m_all) {
             unlink(cache);
@@ -328,7 +384,7 @@ public:
 
     // Require stopped caches and the lock of the class.
     void collect(class_index c) noexcept {
-        for_each([&](thread_cache& cache) {
+        for_each_stopped([&](thread_cache& cache) {
             if (cache.classes[c].held() != 0) collect(cache, c);
         });
     }
@@ -411,27 +467,39 @@ private:
         }
         // Other threads exchange blocks all the time: not any more.
         scoped_lock const lock(*this);
-        m_are_slots_barred.store(true, std::memory_order_relaxed);
-        wait_for_puts();
+        for (unsigned attempt = 0; !bar_slots(); ++attempt)
+            wait_unlocked(attempt);
         do {
             drain_slots();
             static_cast<void>(m_slots.take(k_no_class, seen));
         } while (!m_slots.were_empty(seen));
         void* const block = find();
-        m_are_slots_barred.store(false, std::memory_order_relaxed);
+        m_are_slots_barred.store(false,
+                                 std::memory_order_release);  // pairs with the acquire in put_at_bound()
         return block;
     }
-    // Until no thread that may have begun before is in put_at_bound().
-    void wait_for_puts() noexcept {
+    // Afterwards no thread is in put_at_bound(), and none puts a block into a slot. False: some still are.
+    [[nodiscard]] bool bar_slots() noexcept {
+        m_are_slots_barred.store(true, std::memory_order_relaxed);
         std_atomics::full_barrier();  // pairs with that in announce()
-        for_each([](thread_cache& cache) { wait_until_idle(cache.gate); });
+        gate_patience patience;
+        for (thread_cache& cache : m_all)
+            if (!patience.wait([&cache] { return cache.gate.is_idle(); })) return false;
+        return true;
+    }
+    // Requires the lock, which another thread may have until this returns.
+    void wait_unlocked(unsigned attempt) noexcept {
+        unlock();
+        platform::pause(attempt);
+        lock();
     }
     // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
     [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept {
         if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
             return false;  // reported under the lock
         cache.gate.announce();
-        bool const may_put = is_at_bound() && !m_are_slots_barred.load(std::memory_order_relaxed);
+        // acquire: pairs with the release in leave_bound(); the end of this mode is seen.
+        bool const may_put = !m_are_slots_barred.load(std::memory_order_acquire) && is_at_bound();
         std::uint64_t const puts = may_put ? m_slots.put(c, block) : 0;
         if (puts != 0) cache.classes[c].add_net_taken(-1);
         if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
@@ -466,7 +534,7 @@ private:
     mutex m_mutex;
     central::context m_pool;
     std::uint32_t m_forks_survived;
-    bool m_is_held = false;
+    std::uint32_t m_holds = 0;  // gates stay stopped: one at the bound, one for each thread in stop_every()
     bool m_has_recycled = false;
     std::array<bool, k_class_count> m_has_arrays{};
     bound_slots m_slots;  // empty unless at the bound

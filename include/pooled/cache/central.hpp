@@ -299,6 +299,7 @@ public:
     // Reserves slabs that are partly in use, until they have `count` free blocks. Returns the number of their free blocks, at
     // most `count`. O(slabs).
     [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
+        m_mutex.be_patient();  // from now on no system call
         drain_recent();
         std::size_t free = 0;
         for (slab& s : m_slabs) {

@@ -8,18 +8,21 @@
 //   owner: enter                          stealing thread, one at a time
 //     busy = 1                              limit = 0
 //     light barrier                         heavy barrier (on every thread of the process)
-//     limit > n ?  --> use the cache        wait until busy == 0
-//     else busy = 0, take the slow path     use the cache, under the lock of the size class
+//     limit > n ?  --> use the cache        busy == 0, or soon?  --> use the cache, under the lock of the size class
+//     else busy = 0, take the slow path     else leave this cache alone
 //   leave                                   limit = k_limit
 //     busy = 0
+//
+// An owner may be preempted inside. A thread that steals therefore looks for some microseconds, and does without a cache whose owner is
+// still inside; only where it must have all does it look again later, and holds no lock meanwhile (cache_set.hpp).
 //
 // n: 0, or a number that the owner would have to compare with k_limit: one comparison does both.
 //
 // This is Dekker's handshake with the costs moved to one side (asymmetric fences, P1202). Either the stealing thread sees
-// busy == 1 and waits, or the owner sees limit == 0 and takes the slow path.
+// busy == 1, or the owner sees limit == 0 and takes the slow path.
 //
-// Invariant: the owner between enter() == true and leave(), and a stealing thread between is_idle() == true after its
-// barrier and resume(), never use the cache at the same time. test/model runs this class under a model checker.
+// Invariant: the owner between enter() == true and leave(), and a stealing thread between take() == true and resume(), never use the
+// cache at the same time. test/model runs this class under a model checker.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
@@ -64,8 +67,7 @@ public:
 
     [[nodiscard]] bool is_open() const noexcept { return m_limit.load(std::memory_order_relaxed) != 0; }
 
-    // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
-    // False when it was stopped already.
+    // Stealing thread only: first stop() each gate, then one heavy barrier, then take() each. False when it was stopped already.
     bool stop() noexcept {
         if (!is_open()) return false;
         m_limit.store(0, std::memory_order_relaxed);
@@ -79,6 +81,18 @@ public:
     }
     [[nodiscard]] bool is_stopped_for_fork() const noexcept {
         return m_state.load(std::memory_order_relaxed) == k_stopped_for_fork;
+    }
+
+    // Stealing thread only. Whether the owner is outside; it then stays there until resume(), however often it tries to enter.
+    [[nodiscard]] bool take() noexcept {
+        if (is_taken()) return true;
+        if (!is_idle()) return false;
+        m_state.store(k_taken, std::memory_order_relaxed);
+        return true;
+    }
+    // A fork has waited for the owner.
+    [[nodiscard]] bool is_taken() const noexcept {
+        return m_state.load(std::memory_order_relaxed) == k_taken || is_stopped_for_fork();
     }
 
     // acquire: pairs with the release in leave(); what the owner did to the cache is seen.
@@ -103,8 +117,9 @@ public:
 
 private:
     static constexpr std::uint32_t k_open = 0;  // or stopped
-    static constexpr std::uint32_t k_stopped_for_fork = 1;
-    static constexpr std::uint32_t k_closed = 2;
+    static constexpr std::uint32_t k_taken = 1;
+    static constexpr std::uint32_t k_stopped_for_fork = 2;
+    static constexpr std::uint32_t k_closed = 3;
 
     typename Atomics::template atomic<std::uint32_t> m_busy{0};
     typename Atomics::template atomic<std::uint32_t> m_state{k_open};
@@ -112,15 +127,16 @@ private:
 };
 
 // The stealing thread's side. `for_each(visit)` calls visit(gate) for each gate to be stopped, always the same ones;
-// `barrier()` is platform::heavy_barrier, or its replacement with other atomics; `wait(gate)` returns once the gate is idle.
-// Afterwards no owner is inside, until its gate is resumed.
-template <class ForEach, class Barrier, class Wait>
-void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
+// `barrier()` is platform::heavy_barrier, or its replacement with other atomics; `take(gate)` calls gate.take(), perhaps several times.
+// False: some owners are still inside. Those outside stay there until their gate is resumed.
+template <class ForEach, class Barrier, class Take>
+bool stop_all(ForEach&& for_each, Barrier&& barrier, Take&& take) {
     bool any = false;
     for_each([&](auto& each) { any = each.stop() || any; });
-    if (!any) return;  // gates that were stopped earlier are still idle
-    barrier();
-    for_each([&](auto& each) { wait(each); });
+    if (any) barrier();  // each that was stopped earlier has had one
+    bool all = true;
+    for_each([&](auto& each) { all = take(each) && all; });
+    return all;
 }
 
 }  // namespace detail

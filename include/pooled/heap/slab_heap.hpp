@@ -176,6 +176,7 @@ public:
                                 reservation{.classes = classes, .free = {}, .links = {}}) {
             scoped_lock const lock(heap.m_mutex);
             heap.m_reservations.push_front(*m_reservation);
+            heap.m_mutex.be_patient();  // from now on no system call
         }
         ~attempt() {
             if (m_reservation == nullptr) return;

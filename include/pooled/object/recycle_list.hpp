@@ -13,6 +13,7 @@
 // A thread that finds nothing enters central mode before it takes a fresh object, builds some, or waits, unless no other thread has a
 // cache. So no idle object stays in another cache, and no more objects are built than were in use at once. Entering costs a system
 // call when there are other threads, so the list stays in that mode until k_central_hits acquisitions in a row found an idle object.
+// A thread that may build objects does not wait for one that was preempted inside its gate: it builds, and the list stays as it is.
 // Objects enter a cache only if their generation is m_cacheable, which none has in central mode.
 //
 // As long as no thread but one has a cache of the core, that one takes no lock: m_sole is its cache, whose gate it enters instead. Any
@@ -255,7 +256,8 @@ public:
 
     // Builds objects until there are `count`: all, or none. Throws std::bad_alloc, and what upstream and building one throw.
     POOLED_API void reserve(std::size_t count);
-    // Destroys all idle objects, wherever they are, and returns their number. Of the objects in use:
+    // Destroys the idle objects, wherever they are, and returns their number; unless objects in use are to go, too, those in a cache
+    // whose owner is inside its gate stay. Of the objects in use:
     enum class in_use {
         keep,     // nothing changes
         outdate,  // they are destroyed when they are released
@@ -326,6 +328,7 @@ private:
     struct grant {
         void* object = nullptr;
         std::size_t to_build = 0;
+        bool needs_central_mode = false;  // first: an object may be idle in another thread's cache
     };
     POOLED_API void retire(thread_cache& cache) noexcept;
     POOLED_API void forget_threads() noexcept;
@@ -369,16 +372,20 @@ private:
         }
         POOLED_NOINLINE void lock() noexcept {
             m_list.m_core.caches().lock();
-            if (m_list.m_sole == nullptr) return;
-            m_list.m_core.caches().stop();
-            m_list.m_sole = nullptr;
-            m_list.m_core.caches().resume();
+            m_list.end_sole();
         }
 
         recycle_list& m_list;
         detail::gate<>* m_gate = nullptr;
     };
 
+    // Requires the lock of the caches, and gives it up while it waits for the only thread that used the list.
+    void end_sole() noexcept {
+        if (m_sole == nullptr) return;
+        m_core.caches().stop_every();
+        m_sole = nullptr;
+        m_core.caches().resume();
+    }
     // The calling thread's cache, made if it has none; null when it can have none. One of a foreign core grows in its own copy only.
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* attach() noexcept {
         thread_cache* const mine = t_state().near_caches[m_index];
@@ -423,18 +430,15 @@ private:
             m_outside.subtract(1);
         }
     }
-    // All that may hold objects.
-    template <class Visit>
-    POOLED_ALWAYS_INLINE void for_each_cache(Visit&& visit) noexcept {
-        if (thread_cache* const sole = m_sole) return visit(sole->recycled);
-        m_core.caches().for_each([&](thread_cache& cache) { visit(cache.recycled); });
-    }
+    // Of those that are stopped.
     void collect_all() noexcept {
-        for_each_cache([this](class_cache& cache) { collect(cache); });
+        if (thread_cache* const sole = m_sole) return collect(sole->recycled);
+        m_core.caches().for_each_stopped([this](thread_cache& cache) { collect(cache.recycled); });
     }
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t held() noexcept {
+        if (thread_cache* const sole = m_sole) return sole->recycled.held();
         std::size_t sum = 0;
-        for_each_cache([&sum](class_cache const& cache) { sum += cache.held(); });
+        m_core.caches().for_each([&sum](thread_cache const& cache) { sum += cache.recycled.held(); });
         return sum;
     }
     // An idle object of the caller's cache or the list; null when there is none. An empty cache is refilled: what is at the list's front is
@@ -473,13 +477,20 @@ private:
         m_idle.push(node_of(p));
         m_outside.subtract(1);
     }
-    void enter_central_mode() noexcept {
-        if (is_central()) return;
-        if (m_sole == nullptr) m_core.caches().stop();
-        m_cacheable = k_none;
-        m_hits = 0;
+    // Unless an owner is inside its gate; what the other caches hold is idle then.
+    void try_central_mode() noexcept {
+        if (m_sole != nullptr || m_core.caches().stop()) {
+            m_cacheable = k_none;
+            m_hits = 0;
+        }
         collect_all();
         if (m_sole == nullptr) m_core.caches().resume();
+    }
+    // Gives up the lock while it waits for owners.
+    void enter_central_mode() noexcept {
+        if (is_central()) return;
+        if (m_sole == nullptr) m_core.caches().stop_every();
+        try_central_mode();
     }
     // The product may be larger than any size: it is compared as it is.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t next_growth() const noexcept {
@@ -517,8 +528,12 @@ private:
         if (others_wait && !m_limits.grows_early && !m_waiters.admit(self, available())) return {};
         void* p = pop_idle(mine);
         if (p == nullptr && !is_central() && !is_only(mine)) {
-            enter_central_mode();
-            p = pop_idle(mine);
+            if (m_builder == nullptr && (m_fresh.size() != 0 || next_growth() != 0)) {
+                try_central_mode();
+                p = pop_idle(mine);
+            } else {
+                return {.needs_central_mode = true};
+            }
         }
         if (p != nullptr) {
             if (is_central()) {
@@ -665,7 +680,8 @@ POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) 
         bool waits = false;
         {
             section const own(*this);
-            g = take_locked(mine, self);
+            for (;; enter_central_mode())  // others may change everything meanwhile
+                if (g = take_locked(mine, self); !g.needs_central_mode) break;
             if (self != nullptr) {
                 bool const has_nothing = g.object == nullptr && g.to_build == 0;
                 waits = has_nothing && !gives_up && may_wait();
@@ -740,8 +756,13 @@ POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
     recycle_stack all;
     {
         scoped_lock const lock(m_core.caches());
-        m_core.caches().stop();
-        m_sole = nullptr;
+        if (what == in_use::keep) {
+            end_sole();
+            m_core.caches().stop();
+        } else {
+            m_core.caches().stop_every();
+            m_sole = nullptr;
+        }
         bool const was_central = is_central();
         if (what != in_use::keep) {
             std::uint32_t const next = m_generation + recycle_node::k_step;
@@ -806,7 +827,7 @@ POOLED_CODE void recycle_list::inspect_next(void (*look)(recycle_list const&, vo
 POOLED_CODE bool recycle_list::is_valid() noexcept {
     if (!m_core.is_valid()) return false;
     scoped_lock const lock(m_core.caches());
-    m_core.caches().stop();
+    m_core.caches().stop_every();
     std::size_t const cached = held();
     std::size_t const kept = m_idle.size() + m_fresh.size();
     bool const valid = m_idle.is_valid() && m_fresh.is_valid() && cached <= m_outside &&

@@ -3,8 +3,9 @@
 
 // The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate (where there
 // are forks). That of a pool for one thread does nothing.
-// Any thread may call; unlock() from the thread that locked. Satisfies BasicLockable.
+// Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
 
+#include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/platform.hpp"
@@ -21,7 +22,18 @@ public:
     void lock() noexcept {
         if (m_is_local) return;
         if constexpr (platform::k_has_fork) g_fork_gate.enter();
-        m_mutex.lock();
+        if (!m_mutex.try_lock()) [[unlikely]]
+            m_mutex.wait(m_is_patient ? raw_mutex::k_patient_attempts : raw_mutex::k_attempts);
+    }
+    // From now on, a thread that waits for the lock does without a system call as long as it can. Requires the lock.
+    void be_patient() noexcept { m_is_patient = true; }
+    [[nodiscard]] bool try_lock() noexcept {
+        if (m_is_local) return true;
+        if constexpr (platform::k_has_fork) g_fork_gate.enter();
+        bool const is_mine = m_mutex.try_lock();
+        if constexpr (platform::k_has_fork)
+            if (!is_mine) g_fork_gate.leave();
+        return is_mine;
     }
     void unlock() noexcept {
         if (m_is_local) return;
@@ -34,6 +46,7 @@ private:
     friend struct record_access;
     raw_mutex m_mutex;
     bool m_is_local = false;
+    observed<bool> m_is_patient;
 };
 
 // Replaces std::scoped_lock for one lock: <mutex> costs each user 550 lines.
@@ -47,6 +60,23 @@ public:
 
 private:
     Mutex& m_mutex;
+};
+
+// The same, of a lock that the caller can do without: false when another thread has it.
+template <class Mutex>
+class try_scoped_lock {
+public:
+    explicit try_scoped_lock(Mutex& m) noexcept : m_mutex(m), m_is_mine(m.try_lock()) {}
+    ~try_scoped_lock() {
+        if (m_is_mine) m_mutex.unlock();
+    }
+    try_scoped_lock(try_scoped_lock const&) = delete;
+    try_scoped_lock& operator=(try_scoped_lock const&) = delete;
+    [[nodiscard]] explicit operator bool() const noexcept { return m_is_mine; }
+
+private:
+    Mutex& m_mutex;
+    bool m_is_mine;
 };
 
 }  // namespace detail

@@ -6,7 +6,7 @@
 //   0 free   1 held   2 held, and a thread may sleep            (Drepper, "Futexes are tricky", 2011, mutex 2)
 //
 // Not std::mutex: this one is used until the process ends, so its destructor must be trivial, and a waiting thread spins before
-// it calls the system (see lock_slow).
+// it calls the system (see wait()).
 // Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
 
 #include "pooled/config.hpp"
@@ -19,12 +19,19 @@ POOLED_BEGIN_NAMESPACE
 namespace detail {
 
 // `Attempts`: how often a thread tries to take the lock before it sleeps. test/model runs the class under a model checker.
-template <class Atomics = platform_atomics, unsigned Attempts = 16384>
+template <class Atomics = platform_atomics, unsigned Attempts = 100>
 class basic_raw_mutex {
 public:
+    // 1 to 5 µs. A critical section is shorter than a system call, so the lock is free by then unless its holder was preempted: to spin
+    // for longer takes the processor from it (64 threads on two processors took four times as long with 16,384 attempts).
+    static constexpr unsigned k_attempts = Attempts;
+    // Up to a millisecond, for those who must not call the system even if the holder was briefly preempted. With 128 attempts, 1 of 7
+    // hand-overs of 100,000 objects made a system call; with 16384, none of 60.
+    static constexpr unsigned k_patient_attempts = 16384;
+
     void lock() noexcept {
         if (!try_lock()) [[unlikely]]
-            lock_slow();
+            wait(k_attempts);
     }
 
     [[nodiscard]] bool try_lock() noexcept {
@@ -33,7 +40,17 @@ public:
         return m_state.compare_exchange_strong(expected, k_held, std::memory_order_acquire);
     }
 
-    // release: pairs with the acquires in try_lock and lock_slow.
+    // Takes the lock that try_lock() did not get. acquire: pairs with the release in unlock.
+    POOLED_NOINLINE void wait(unsigned attempts) noexcept {
+        for (; attempts != 0; --attempts) {
+            Atomics::relax();
+            if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return;
+        }
+        while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
+            Atomics::wait_while(m_state, k_contended);
+    }
+
+    // release: pairs with the acquires in try_lock and wait.
     void unlock() noexcept {
         if (m_state.exchange(k_free, std::memory_order_release) == k_contended) Atomics::wake_one(m_state);
     }
@@ -44,19 +61,6 @@ private:
     static constexpr std::uint32_t k_free = 0;
     static constexpr std::uint32_t k_held = 1;
     static constexpr std::uint32_t k_contended = 2;
-
-    // acquire: pairs with the release in unlock. 16,384 attempts: up to a millisecond.
-    POOLED_NOINLINE void lock_slow() noexcept {
-        // A critical section is shorter than a system call, and after reserve(), threads that hand over objects must not need
-        // one. So a thread spins long enough to wait even for a holder that was briefly preempted. With 128 attempts, 1 of 7
-        // such hand-overs of 100,000 objects made a system call; with 16384, none of 60.
-        for (unsigned attempt = 0; attempt < Attempts; ++attempt) {
-            Atomics::relax();
-            if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return;
-        }
-        while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
-            Atomics::wait_while(m_state, k_contended);
-    }
 
     typename Atomics::template atomic<std::uint32_t> m_state{k_free};
 };

@@ -110,15 +110,17 @@ public:
         return true;
     }
     void close() noexcept override {
-        bool is_last = false;
         {
-            // So that no thread that has one of its caches ends now, and none that returns the last block destroys the core.
-            scoped_lock const lock(g_registry);
-            scoped_lock const caches_lock(caches());
+            scoped_lock const lock(caches());
             m_is_closed.store(true, std::memory_order_relaxed);
-            is_last = memory().close();
+            caches().hold();
         }
-        if (is_last) destroy();
+        closing result = try_close();
+        for (unsigned attempt = 0; result == closing::must_wait; ++attempt) {
+            platform::pause(attempt);
+            result = try_close();
+        }
+        if (result == closing::was_last) destroy();
         g_registry.free_closed_caches();  // the calling thread's cache was one of them
     }
 
@@ -139,6 +141,16 @@ public:
     }
 
 private:
+    // Under the registry's lock, so that no thread that has one of its caches ends now; and that of the caches, so that none that returns
+    // the last block destroys the core. Must wait: an owner is inside its cache.
+    enum class closing : unsigned char { must_wait, is_done, was_last };
+    [[nodiscard]] closing try_close() noexcept {
+        scoped_lock const lock(g_registry);
+        scoped_lock const caches_lock(caches());
+        if (!caches().stop() || !caches().leave_bound()) return closing::must_wait;
+        return memory().close() ? closing::was_last : closing::is_done;
+    }
+
     // No thread can reach the core any more. It leaves the page map before a new pool can have its id.
     void destroy() noexcept {
         std::uint32_t const id = this->id();

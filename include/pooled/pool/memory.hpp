@@ -110,7 +110,7 @@ public:
         // Entering that mode takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request in it some 30 ns more.
         if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8) [[unlikely]] {
             scoped_lock const lock(m_caches);
-            if (m_searches == 0) m_caches.leave_bound();
+            if (m_searches == 0 && !m_caches.leave_bound()) m_caches[c].end_served();
         }
         return block;
     }
@@ -136,6 +136,7 @@ public:
         intrusive_list<chunk> all;
         {
             scoped_lock const lock(m_caches);
+            m_caches.stop_every();
             all = m_caches.steal_all([&] {
                 for (class_index c = 0; c < cache_set::k_lists; ++c)
                     m_caches[c].discard();
@@ -146,7 +147,7 @@ public:
     }
 
     // Afterwards, no thread uses a cache, and deallocations are counted. True: there was no other reference than the handle's. Requires
-    // the lock of the caches, and the registry's.
+    // that the caches are stopped for good, their lock, and the registry's.
     [[nodiscard]] bool close() noexcept;
 
     void fill(pool_stats& sum) noexcept;
@@ -244,13 +245,15 @@ private:
     };
     static constexpr std::uint32_t k_served = 1024;  // requests in a row
 
+    // Less is not worth a barrier on all threads, after which their owners take locks.
+    static constexpr std::size_t k_least_stolen = k_slab_bytes;
     // Looks into the caches of other threads, which takes as long as there are threads: not each time when there are many. O(1), amortised.
     [[nodiscard]] bool steal(class_index c) noexcept {
         std::uint32_t const crowd = m_caches.count() / 64;
         if (m_caches.is_at_bound() || (crowd != 0 && m_caches[c].count_miss() % (crowd + 1) != 0))
             return false;
-        scoped_lock const lock(m_caches);
-        return m_caches.steal(c);
+        try_scoped_lock const lock(m_caches);  // whoever has it may have been preempted
+        return lock && m_caches.steal(c, k_least_stolen);
     }
     // Cached blocks of other classes may be the only reason why slabs are in use: blocks that were freed in random order lie in
     // as many slabs. Without this, 16 phases of 32 MiB held 170 MiB. The caller's cache returns the blocks that it did not need
@@ -261,8 +264,8 @@ private:
         m_caches.drain_recent();
         if (m_slabs.has_free(c)) return true;
         if (!m_slabs.is_reserved_for(c)) return false;
-        scoped_lock const lock(m_caches);
-        return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
+        try_scoped_lock const lock(m_caches);
+        return lock && m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
     // True: those were the last. acq_rel: what every thread did to its block happens before the pool is destroyed.
     [[nodiscard]] bool drop_references(std::uint64_t count) noexcept {
@@ -372,8 +375,8 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     if (larger != k_exact) {
         scoped_lock const lock(m_caches);
         m_caches.drain_slots();
-        m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
-        m_caches.steal(larger);
+        m_caches.steal(smaller, 1);  // cached blocks then count, and need not be stolen later
+        m_caches.steal(larger, 1);
     }
     std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
     auto const attempt = [&](bool is_of_one_class) {
@@ -417,10 +420,7 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     if (m_slabs.has_reservations()) return;  // no system call, either
     m_slabs.note_full_chunks();
     std::size_t const free_before = m_slabs.free_bytes();
-    {
-        scoped_lock const lock(m_caches);
-        m_caches.steal_from_idle();
-    }
+    if (try_scoped_lock const lock(m_caches); lock) m_caches.steal_from_idle();
     m_caches.drain_slots();
     m_caches.drain_recent();
     if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_kept_bytes)
@@ -431,7 +431,6 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
 }
 
 inline bool pool_memory::close() noexcept {
-    m_caches.leave_bound();
     m_caches.steal_all([&] {
         std::uint64_t in_use = 0;
         for (class_index c = 0; c < cache_set::k_lists; ++c) {
@@ -485,7 +484,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
 
 inline bool pool_memory::is_valid() noexcept {
     scoped_lock const lock(m_caches);
-    m_caches.stop();
+    m_caches.stop_every();
     bool valid = m_slabs.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
     for (class_index c = 0; c < k_class_count; ++c) {
         scoped_lock const class_lock(m_caches[c]);

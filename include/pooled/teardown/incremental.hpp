@@ -205,6 +205,7 @@ public:
         drain(~std::size_t{0});
         {
             scoped_lock const lock(m_core.caches());
+            m_core.caches().stop_every();
             m_is_closed = true;
             keep_all();
         }
@@ -361,10 +362,10 @@ private:
         m_core.caches().for_each([&](thread_cache const& each) { is_any |= each.deferred.size != 0; });
         return is_any;
     }
-    // Moves the queues of all threads to m_kept.
+    // Moves the queues of all threads to m_kept, but for those that are inside their gates.
     void keep_all() noexcept {
         m_core.caches().stop();
-        m_core.caches().for_each([this](thread_cache& each) { keep(each.deferred); });
+        m_core.caches().for_each_stopped([this](thread_cache& each) { keep(each.deferred); });
         m_core.caches().resume();
     }
     // Requires a stopped owner, or one that is the caller or has ended.

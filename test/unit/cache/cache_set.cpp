@@ -185,7 +185,7 @@ TEST_F(cache_set_test, keeps_all_owners_out_while_it_is_at_the_bound) {
         std::scoped_lock const lock(set);
         set.enter_bound();
         set.link(late);
-        set.steal(k_class);  // resumes nobody
+        set.steal(k_class, 1);  // resumes nobody
     }
     for (thread_cache* const cache : {&caches[0], &caches[1], &late})
         EXPECT_FALSE(cache->gate.enter());

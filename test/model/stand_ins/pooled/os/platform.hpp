@@ -15,6 +15,7 @@ namespace detail {
 
 struct platform : platform_of_the_system {
     static void heavy_barrier() noexcept { simulation::heavy_fence(); }
+    static void relax() noexcept { simulation::yield(); }
     static void pause(unsigned) noexcept { simulation::yield(); }
 };
 

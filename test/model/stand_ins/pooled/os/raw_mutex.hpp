@@ -17,7 +17,11 @@ public:
     raw_mutex(raw_mutex const&) = delete;
     raw_mutex& operator=(raw_mutex const&) = delete;
 
+    static constexpr unsigned k_attempts = 0;
+    static constexpr unsigned k_patient_attempts = 0;
+
     void lock() noexcept { simulation::lock(this); }
+    void wait(unsigned) noexcept { simulation::lock(this); }
     [[nodiscard]] bool try_lock() noexcept { return simulation::try_lock(this); }
     void unlock() noexcept { simulation::unlock(this); }
 
