@@ -153,16 +153,18 @@ TEST(a_thread_preempted_inside_its_cache, is_waited_for_by_nobody_but_who_report
 TEST(a_thread_preempted_inside_its_cache, does_not_keep_others_from_building_objects) {
     struct object {};
     pooled::object_pool<object> pool;
-    auto const take_and_release = [&] { static_cast<void>(pool.acquire()); };
-    std::thread(take_and_release).join();
     auto const mine = pool.acquire();
-    preempted_owner owner(pooled::detail::object_pool_access::core(pool), take_and_release);
+    auto const use = [&] {
+        for (int i = 0; i < 3'000; ++i)  // until objects are cached again
+            static_cast<void>(pool.acquire());
+    };
+    preempted_owner owner(pooled::detail::object_pool_access::core(pool), use);
     SKIP_WITHOUT_CACHES(owner);
     std::vector<std::shared_ptr<object>> objects(100);
     for (auto& p : objects)
         p = pool.acquire();
     static_cast<void>(pool.stats());
-    std::thread(take_and_release).join();
+    std::thread(use).join();
     objects.clear();
     EXPECT_TRUE(owner.leave());
     EXPECT_TRUE(test::is_valid(pool));

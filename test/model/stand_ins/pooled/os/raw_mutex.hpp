@@ -26,7 +26,9 @@ public:
     void unlock() noexcept { simulation::unlock(this); }
 
 private:
-    std::uint32_t m_place = 0;  // only its address matters
+    template <class>
+    friend struct record_access;
+    std::uint32_t m_state = 0;  // only its address matters
 };
 
 }  // namespace detail
