@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -129,6 +130,77 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
         }();
         survivor.reset();
         return test::is_valid(bounded) && test::is_valid(incremental) ? other_status : 7;
+    });
+    if (status == 77) GTEST_SKIP() << "seccomp is not available";
+    EXPECT_EQ(status, 0);
+}
+
+// docs/system-calls.md, and what the C library needs besides: for the thread, malloc and the exit.
+[[nodiscard]] bool kill_at_other_calls() {
+    constexpr int k_listed[] = {__NR_mmap,
+                                __NR_munmap,
+                                __NR_madvise,
+                                __NR_membarrier,
+                                __NR_futex,
+                                __NR_sched_yield,
+                                __NR_clock_nanosleep,
+                                __NR_clock_gettime,
+                                __NR_sysinfo,
+                                __NR_getrandom,
+                                __NR_getcpu,
+                                __NR_sched_getaffinity,
+                                __NR_openat,
+                                __NR_newfstatat,
+                                __NR_read,
+                                __NR_close,
+                                __NR_prlimit64,
+                                __NR_process_vm_readv,
+                                __NR_write,
+                                __NR_brk,
+                                __NR_mprotect,
+                                __NR_exit,
+                                __NR_exit_group,
+                                __NR_rt_sigprocmask};
+    std::vector<sock_filter> filter{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+    for (int const call : k_listed) {
+        filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1));
+        filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    }
+    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+    sock_fprog const program{static_cast<unsigned short>(filter.size()), filter.data()};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+TEST(a_sandbox, that_kills_a_process_for_any_call_that_the_documentation_does_not_list_never_does) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
+    int const status = test::in_child([] {
+        test::sleeper other;
+        other.run([] {});
+        if (!kill_at_other_calls()) return 77;
+        auto const list = [] {
+            std::shared_ptr<node> head;
+            for (int i = 0; i < 20'000; ++i) {
+                auto next = pooled::make_shared<node>();
+                next->next = std::move(head);
+                head = std::move(next);
+            }
+        };
+        list();
+        other.run(list);
+        pooled::pool bounded{{.name = "bounded", .max_bytes = 2U << 20}};
+        std::size_t const capacity = count_blocks(bounded);
+        other.run([&] { static_cast<void>(bounded.make_shared<node>()); });
+        if (count_blocks(bounded) != capacity) return 1;
+        pooled::object_pool<std::string> strings{{.name = "strings", .max_objects = 1}};
+        auto const kept = strings.acquire();
+        if (strings.acquire_for(std::chrono::milliseconds(1)) != nullptr) return 2;
+        pooled::pool reserved{{.name = "reserved", .touch_reserved = true}};
+        reserved.reserve<node>(100'000);
+        bounded.trim();
+        pooled::default_pool().deallocate(pooled::default_pool().allocate(300U << 20), 300U << 20);
+        pooled::default_pool().trim();
+        return 0;
     });
     if (status == 77) GTEST_SKIP() << "seccomp is not available";
     EXPECT_EQ(status, 0);
