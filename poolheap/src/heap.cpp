@@ -293,8 +293,22 @@ void for_each_note(image const& from, address begin, Visit&& visit) {
     }
 }
 
-// Of each copy of the library's state in which a pool was made.
-std::vector<inspect::record> find_records(image const& from) {
+std::map<std::uint32_t, std::string> read_types(image const& from, address directory,
+                                                inspect::record const& record) {
+    auto const& at = record.of_directory;
+    std::map<std::uint32_t, std::string> names;
+    for (std::uint32_t number = at.first_type; number < at.type_numbers; ++number) {
+        auto const type = from.get<address>(directory + at.types + std::uint64_t{8} * number).value_or(0);
+        if (type == 0) break;
+        std::string const text = from.text(from.get<address>(type + at.name).value_or(0), 1 << 16);
+        std::size_t const begin = text.find("T = ");
+        if (begin != std::string::npos) names[number] = text.substr(begin + 4, text.rfind(']') - (begin + 4));
+    }
+    return names;
+}
+
+// Of each copy of the library's state in which a pool was made; and the types that they number together.
+std::vector<inspect::record> find_records(image const& from, std::map<std::uint32_t, std::string>& types) {
     std::set<address> directories;
     std::set<std::string> unknown;
     bool is_any = false;
@@ -336,8 +350,10 @@ std::vector<inspect::record> find_records(image const& from) {
                 throw error("this program was built with POOLED_SANITIZE or a sanitizer: its objects lie in "
                             "blocks of malloc, "
                             "which poolheap cannot list");
-            else
+            else {
+                if (types.empty()) types = read_types(from, directory, *record);
                 records.push_back(*record);
+            }
         }
     if (records.empty() && !unknown.empty())
         throw error("this program has a version of pooled whose records (" + *unknown.begin() +
@@ -387,7 +403,7 @@ bool heap::is_pool_memory(address a) const noexcept { return is_in(m_pool_memory
 
 heap read_heap(image const& from) {
     heap all;
-    std::vector<inspect::record> const records = find_records(from);
+    std::vector<inspect::record> const records = find_records(from, all.counted_types);
     for (inspect::record const& one : records)
         copy_reader(from, one, all).run();
     if (all.pools.empty()) all.doubts.emplace_back("the program has not made a pool yet");

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,6 +47,8 @@ class heap {
 public:
     std::vector<pool_info> pools;
     std::vector<block> blocks;
+    // Names of types by the number that is in the headers of make_rc and make_unique; as the compiler wrote them.
+    std::map<std::uint32_t, std::string> counted_types;
     // What is not exact, in sentences; empty: nothing.
     std::vector<std::string> doubts;
 

@@ -52,7 +52,6 @@ constexpr std::pair<std::string_view, std::string_view> k_spellings[]{
     {" (", "("},
     {" []", "[]"},
     {" [", "["},
-    {"[abi:cxx11]", ""},
     {"(__gnu_cxx::_Lock_policy)", ""},
     {"std::basic_string_view<char>", "std::string_view"},
 };
@@ -80,6 +79,10 @@ std::string_view template_argument(std::string_view name, std::string_view prefi
 std::string pretty(std::string name) {
     for (auto const& [from, to] : k_spellings)
         replace_all(name, from, to);
+    for (std::size_t at = 0; (at = name.find("[abi:", at)) != std::string::npos;) {
+        std::size_t const end = name.find(']', at);
+        name.erase(at, end == std::string::npos ? end : end + 1 - at);
+    }
     // pooled's namespace of a version: pooled::v0_3_plain::
     for (std::size_t at = 0; (at = name.find("pooled::v", at)) != std::string::npos; at += 8) {
         std::size_t const end = name.find("::", at + 8);

@@ -32,6 +32,19 @@ constexpr control_class k_control_classes[]{
     {"boost::detail::sp_counted_impl_pda<", -1, 2, false},
 };
 
+// The word in front of an object of make_rc or make_unique.
+struct counted_header {
+    std::uint32_t type;
+    std::uint64_t weak;
+    std::uint64_t strong;
+
+    explicit counted_header(std::uint64_t word)
+        : type(static_cast<std::uint32_t>(word >> 50)),
+          weak(word >> 26 & 0xffffff),
+          strong(word & 0x3ffffff) {}
+};
+constexpr std::uint32_t k_first_type = 128;  // those below have no destructor to name
+
 // "T*" and "std::allocator<T>" as T; "with_tail<T, E>" as "T + n × E".
 std::string object_name(std::string_view argument) {
     if (argument.ends_with('*')) argument.remove_suffix(1);
@@ -173,6 +186,30 @@ type_id_t type_namer::type_of_functor(address manager) {
     return m_known[manager] = add(std::move(found));
 }
 
+type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
+    // Behind the length of an array, or what aligns an object.
+    for (std::size_t at = 0; at < 2 && at < words.size(); ++at) {
+        counted_header const header(words[at]);
+        if (header.type < k_first_type || header.weak == 0) continue;
+        auto const name = m_heap.counted_types.find(header.type);
+        if (name == m_heap.counted_types.end()) continue;
+        bool const is_unique = header.strong == 0 && header.weak == 1;
+        auto const [known, is_new] = m_counted.try_emplace(
+            std::uint64_t{header.type} << 2 | at << 1 | std::uint64_t{is_unique}, k_buffer);
+        if (is_new) {
+            type found;
+            found.name = object_name(pretty(name->second));
+            found.kind = is_unique ? kind::unique : kind::rc;
+            found.object_offset = static_cast<std::uint32_t>(at * 8 + 8);
+            known->second = add(std::move(found));
+            m_rules[known->second].counts = rule::header;
+            m_rules[known->second].header_word = static_cast<std::uint8_t>(at);
+        }
+        return known->second;
+    }
+    return k_buffer;
+}
+
 type_id_t type_namer::type_of(block const& b, std::span<std::uint64_t const> words) {
     if (words.empty()) return k_buffer;
     address const first = words[0];
@@ -194,18 +231,25 @@ type_id_t type_namer::type_of(block const& b, std::span<std::uint64_t const> wor
     }
     // A recycled object's control block lies in front of it.
     if (m_rules[c.id].pointer_word >= 0 && m_types[c.id].kind == kind::shared)
-        if (address const object = owned_by(c.id, words); object > b.begin && object - b.begin < b.bytes) {
+        if (address const object = owned_by(b, c.id, words); object > b.begin && object - b.begin < b.bytes) {
             type& t = m_types[c.id];
             t.name = m_types[m_rules[c.id].owned].name;
             t.kind = kind::object;
             t.object_offset = static_cast<std::uint32_t>(object - b.begin);
             m_rules[c.id].owned = k_buffer;
         }
-    return c.id;
+    return c.id != k_buffer || m_heap.counted_types.empty() ? c.id : type_of_header(words);
 }
 
 std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_t const> words) const {
     rule const& r = m_rules[id];
+    if (r.counts == rule::header && words.size() > r.header_word) {
+        counted_header const h(words[r.header_word]);
+        bool const is_unique = m_types[id].kind == kind::unique;
+        std::uint32_t const begin = r.header_word * 8u;
+        return counts{is_unique ? 1 : h.strong, h.weak - (is_unique || h.strong != 0 ? 1 : 0), begin,
+                      begin + 8};
+    }
     if (r.counts == rule::libstdcxx && words.size() >= 2) {
         std::uint64_t const owners = words[1] & 0xffffffff;
         std::uint64_t const weak = words[1] >> 32;
@@ -219,12 +263,13 @@ std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_
     return {};
 }
 
-address type_namer::owned_by(type_id_t id, std::span<std::uint64_t const> words) const {
+address type_namer::owned_by(block const& b, type_id_t id, std::span<std::uint64_t const> words) const {
     rule const& r = m_rules[id];
     if (r.pointer_word < 0) return 0;
-    // A deleter with captures lies in front of the pointer, so it is the first word that leads to a block.
+    // A deleter with captures lies in front of the pointer, so it is the first word that leads to a block;
+    // the allocator of a recycled object leads to the begin of its own.
     for (std::size_t i = static_cast<std::size_t>(r.pointer_word); i < words.size(); ++i)
-        if (m_heap.find(words[i]) != nullptr) return words[i];
+        if (words[i] != b.begin && m_heap.find(words[i]) != nullptr) return words[i];
     return 0;
 }
 
@@ -242,10 +287,15 @@ void type_namer::for_each_block(Visit&& visit) const {
         std::size_t const wanted = all[next - 1].begin - begin + scanned(all[next - 1]);
         auto const bytes = std::as_writable_bytes(std::span(chunk)).first(wanted);
         std::size_t const got = m_image.read(begin, bytes) / 8;
-        for (; i < next; ++i)
-            if (std::size_t const at = (all[i].begin - begin) / 8; at < got)
-                visit(i, std::span<std::uint64_t const>(chunk).subspan(
-                             at, std::min(scanned(all[i]) / 8, got - at)));
+        // Up to a hole in memory; what lies behind it is read anew.
+        std::size_t const first = i;
+        for (; i < next; ++i) {
+            std::size_t const at = (all[i].begin - begin) / 8;
+            if (at >= got) break;
+            visit(i,
+                  std::span<std::uint64_t const>(chunk).subspan(at, std::min(scanned(all[i]) / 8, got - at)));
+        }
+        i = std::max(i, first + 1);
     }
 }
 
@@ -262,7 +312,7 @@ std::vector<type_id_t> type_namer::name_all() {
     };
     for_each_block([&](std::size_t i, std::span<std::uint64_t const> words) {
         if (type_id_t const owned = m_rules[ids[i]].owned; owned != k_buffer)
-            name_other(owned_by(ids[i], words), owned);
+            name_other(owned_by(all[i], ids[i], words), owned);
         // | functor | | manager | invoker |: the last two are functions of one file.
         for (std::size_t at = 0; at + 3 < words.size(); ++at)
             if (is_near_code(words[at + 2]) && is_near_code(words[at + 3]) && words[at] % 8 == 0)

@@ -58,7 +58,7 @@ public:
     // Of a shared or rc object; others have none.
     [[nodiscard]] std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const;
     // A control block made by shared_ptr(new T): the object that it owns. Else 0.
-    [[nodiscard]] address owned_by(type_id_t id, std::span<std::uint64_t const> words) const;
+    [[nodiscard]] address owned_by(block const& b, type_id_t id, std::span<std::uint64_t const> words) const;
     // One pass over all blocks: a type for each. Blocks that shared_ptr(new T) owns get T.
     [[nodiscard]] std::vector<type_id_t> name_all();
 
@@ -71,9 +71,10 @@ public:
 private:
     // What the words of a type's blocks mean.
     struct rule {
-        enum layout : std::uint8_t { none, libstdcxx, libcxx };
+        enum layout : std::uint8_t { none, libstdcxx, libcxx, header };
         layout counts = none;
         std::int8_t pointer_word = -1;  // from here on there is a pointer to the object
+        std::uint8_t header_word = 0;   // of pooled's counts
         type_id_t owned = k_buffer;     // the type to which it leads
     };
     struct cached {
@@ -86,6 +87,8 @@ private:
     [[nodiscard]] std::string class_of_vtable(address vtable) const;
     [[nodiscard]] type_id_t type_of_vtable(address vtable);
     [[nodiscard]] type_id_t type_of_coroutine(address resume, address destroy);
+    // By the header of make_rc or make_unique in one of the first words.
+    [[nodiscard]] type_id_t type_of_header(std::span<std::uint64_t const> words);
     // The class of what a std::function holds, by the function with which it manages it.
     [[nodiscard]] type_id_t type_of_functor(address manager);
     // Rejects nearly all words that do not lead to code, by their upper bits.
@@ -102,8 +105,9 @@ private:
     symbols const& m_symbols;
     heap const& m_heap;
     std::vector<type> m_types;
-    std::vector<rule> m_rules;                       // of each type
-    std::unordered_map<address, type_id_t> m_known;  // words that lead into a file
+    std::vector<rule> m_rules;                               // of each type
+    std::unordered_map<address, type_id_t> m_known;          // words that lead into a file
+    std::unordered_map<std::uint64_t, type_id_t> m_counted;  // by number, kind and word of the header
     std::bitset<k_regions> m_is_near_code;
     std::vector<cached> m_cache = std::vector<cached>(4096);  // any first words
 };

@@ -25,11 +25,11 @@ inline heap recorded_heap(running_program const& program) {
     return h;
 }
 
-// A running program with its recorded heap and types.
+// A running program with its heap, recorded or pooled's, and its types.
 struct recorded {
     running_program program;
     std::unique_ptr<image> from = open_image(std::to_string(program.pid()));
-    heap blocks = recorded_heap(program);
+    heap blocks = program.addresses().contains("block-0") ? recorded_heap(program) : read_heap(*from);
     symbols names{*from};
     type_namer types{*from, names, blocks};
     std::vector<type_id_t> ids = types.name_all();

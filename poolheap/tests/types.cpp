@@ -100,4 +100,26 @@ TEST(Types, AProgramWithoutTypeInformationSaysTheSameByItsSymbols) {
     EXPECT_EQ(&o.type_at("circle"), &o.type_at("adopted_shape"));
 }
 
+TEST(Types, ObjectsOfPooledSayWhatTheyAreAlsoInAStrippedProgram) {
+    for (toolchain const& t : {toolchains().front(), toolchains().back()}) {
+        SCOPED_TRACE(t.name);
+        recorded o(stripped(compile("counted", t)));
+        auto const expect = [&](char const* at, std::string const& name, std::string_view kind) {
+            EXPECT_EQ(o.type_at(at).name, name) << at;
+            EXPECT_EQ(name_of(o.type_at(at).kind), kind) << at;
+        };
+        expect("counted", "app::packet", "rc");
+        expect("unique", "app::packet", "unique");
+        expect("array", "app::packet[]", "rc");
+        expect("shared", "app::connection", "shared");
+        expect("tailed", "app::packet + n × std::byte", "shared");
+        for (char const* const name : {"idle", "acquired", "acquired_rc"})
+            expect(name, "app::connection", "object");
+        auto const counts = o.counts_at("counted");
+        ASSERT_TRUE(counts);
+        EXPECT_EQ(counts->owners, 2u);
+        EXPECT_EQ(counts->weak, 1u);
+    }
+}
+
 }  // namespace

@@ -18,6 +18,7 @@
 #include "pooled/inspect/record.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/platform.hpp"
+#include "pooled/plugins/copies.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/memory.hpp"
 #include "pooled/pool/registry.hpp"
@@ -139,6 +140,10 @@ struct record_access<registry> {
                       .region_bytes = metadata_arena::k_region_bytes,
                       .largest_piece = metadata_arena::k_largest_piece,
                       .page_bytes = platform::k_page_bytes};
+        r.of_directory = {.types = POOLED_OFFSET(copy_directory, types),
+                          .first_type = k_first_type_number,
+                          .type_numbers = k_type_numbers,
+                          .name = POOLED_OFFSET(block_type, name)};
         return r;
     }
 };

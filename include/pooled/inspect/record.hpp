@@ -106,6 +106,13 @@ struct record {
     struct {
         std::uint32_t m_regions, list_bytes, list_count, next, region_bytes, largest_piece, page_bytes;
     } of_arena = {};
+
+    // The directory: `type_numbers` pointers to block_types, of which those from `first_type` on may be set. A block_type has a
+    // pointer to its name, "… [with T = name]" or "… [T = name]". The number is in the headers of counted objects:
+    // | type: 14 | weak: 24 | strong: 26 |, where one weak count stands for all owners, and a unique_ptr is no strong one.
+    struct {
+        std::uint32_t types, first_type, type_numbers, name;
+    } of_directory = {};
 };
 
 // Of what a pool may have above it. `kind` is the first member of each.
