@@ -14,7 +14,6 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/inspect/live_report.hpp"
 #include "pooled/options.hpp"
 #include "pooled/pool/concrete_core.hpp"
 #include "pooled/pool/core.hpp"
@@ -114,11 +113,9 @@ public:
 
     // Which objects are in use: number and bytes by type, those with most bytes first; what names no type by size. Waits for no thread:
     // others may use the pool meanwhile, and the last line says how much that makes uncertain. The text is for people, and its format may
-    // change. O(blocks in use).
+    // change. O(blocks in use). Defined in live_report.hpp.
     template <class Traits>
-    void live_report(std::basic_ostream<char, Traits>& out) const {
-        detail::live_report(*m_core, out);
-    }
+    void live_report(std::basic_ostream<char, Traits>& out) const;
 
     // Whether `p` points into memory that this pool has taken from upstream, and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept { return m_core->owns(p); }

@@ -10,6 +10,7 @@
 #include "pooled/error.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/lifecycle.hpp"
+#include "pooled/live_report.hpp"
 #include "pooled/local_pool.hpp"
 #include "pooled/make_shared.hpp"
 #include "pooled/object_pool.hpp"

@@ -31,10 +31,10 @@ POOLED_BEGIN_NAMESPACE
 namespace detail {
 
 // offsetof() as a number of the record. Each class is laid out as its members are declared, also those that the standard does not
-// promise it of.
+// promise it of. The macro of <cstddef> takes the preprocessor three lines.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
-#define POOLED_OFFSET(type, member) static_cast<std::uint32_t>(offsetof(type, member))
+#define POOLED_OFFSET(type, member) static_cast<std::uint32_t>(__builtin_offsetof(type, member))
 
 // A friend of what it describes.
 template <class T>
@@ -51,8 +51,8 @@ struct record_access<registry> {
     }
 
     [[nodiscard]] static consteval inspect::record record() noexcept {
-        static_assert(offsetof(page_map, m_entries) == 0 &&
-                      offsetof(decltype(page_map::m_entries), m_root) == 0);
+        static_assert(__builtin_offsetof(page_map, m_entries) == 0 &&
+                      __builtin_offsetof(decltype(page_map::m_entries), m_root) == 0);
         static_assert(sizeof(raw_mutex) == sizeof(std::uint32_t) && sizeof(slab_list) == 2 * sizeof(void*));
         inspect::record r;
         r.bytes = size<inspect::record>();

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// pool::live_report(): what a pool holds, by type. A header of its own, because few programs print one.
+
+#include "pooled/config.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/inspect/live_report.hpp"
+#include "pooled/pool.hpp"
+
+#include <iosfwd>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+template <sharing Sharing>
+template <class Traits>
+void basic_pool<Sharing>::live_report(std::basic_ostream<char, Traits>& out) const {
+    detail::live_report(*m_core, out);
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE
