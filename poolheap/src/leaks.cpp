@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "leaks.hpp"
+
+#include <algorithm>
+
+namespace poolheap {
+
+namespace {
+
+// Of the lost blocks alone, by their number among these.
+struct reference {
+    std::uint32_t target = 0;
+    std::uint32_t offset = 0;
+    bool is_counted = false;  // leads to a control block
+    bool owns = false;
+};
+
+constexpr std::uint32_t k_none = ~std::uint32_t{0};
+
+class lost_blocks {
+public:
+    explicit lost_blocks(graph const& in) : m_graph(in) {
+        for (block_index b = 0; b < in.size(); ++b)
+            if (!in.is_reachable(b)) m_blocks.push_back(b);
+        if (m_blocks.empty()) return;
+        read_references();
+        find_weak();
+        find_components();
+    }
+
+    leaks groups();
+
+private:
+    void read_references();
+    void find_weak();
+    void find_components();
+    [[nodiscard]] std::vector<leak_step> cycle_of(std::span<std::uint32_t const> members);
+    [[nodiscard]] std::span<reference> references(std::uint32_t of) {
+        return std::span(m_references).subspan(m_first[of], m_first[of + 1] - m_first[of]);
+    }
+    [[nodiscard]] std::uint64_t class_of(std::uint32_t source, reference const& r) const {
+        type_id_t const holder = m_graph.type_id(m_blocks[source]);
+        return std::uint64_t{holder} << 32 | (m_graph.member_offset(holder, r.offset) & 0xffffffff);
+    }
+
+    graph const& m_graph;
+    std::vector<block_index> m_blocks;  // ascending
+    std::vector<std::size_t> m_first;
+    std::vector<reference> m_references;
+    std::vector<std::optional<counts>> m_counts;
+    std::vector<std::uint32_t> m_component;
+    std::vector<std::vector<std::uint32_t>> m_components;  // each after those that it leads to
+    // Of cycle_of: who found a block, and for which search.
+    std::vector<std::uint32_t> m_found_by, m_search;
+    std::uint32_t m_searches = 0;
+};
+
+void lost_blocks::read_references() {
+    reference_reader reader(m_graph.from(), m_graph.blocks());
+    m_first.push_back(0);
+    std::vector<std::uint64_t> words(type_namer::k_words);
+    progress told("lost blocks", m_blocks.size());
+    for (std::size_t i = 0; i < m_blocks.size(); ++i) {
+        block const& b = m_graph[m_blocks[i]];
+        reader.in_block(m_blocks[i], [&](std::uint64_t offset, block_index target, address word) {
+            auto const found = std::lower_bound(m_blocks.begin(), m_blocks.end(), target);
+            if (found == m_blocks.end() || *found != target) return;
+            reference r{static_cast<std::uint32_t>(found - m_blocks.begin()),
+                        static_cast<std::uint32_t>(offset)};
+            type const& t = m_graph.type_of(target);
+            address const begin = m_graph[target].begin;
+            r.is_counted = t.kind == kind::shared && word == begin;
+            r.owns = word == begin || (t.kind != kind::shared && word == begin + t.object_offset);
+            // A shared_ptr's two words are one reference, at the place of the first.
+            if (m_references.size() > m_first.back()) {
+                reference& before = m_references.back();
+                if (before.target == r.target && before.offset + sizeof(address) == offset && !before.owns &&
+                    r.is_counted) {
+                    before.is_counted = before.owns = true;
+                    return;
+                }
+            }
+            m_references.push_back(r);
+        });
+        m_first.push_back(m_references.size());
+        std::size_t const size = std::min<std::size_t>(words.size(), b.bytes / sizeof(address));
+        std::size_t const got =
+            m_graph.from().read(b.begin, std::as_writable_bytes(std::span(words).first(size)));
+        m_counts.push_back(
+            m_graph.names().counts_of(m_graph.type_id(m_blocks[i]),
+                                      std::span<std::uint64_t const>(words).first(got / sizeof(address))));
+        told.at(i);
+    }
+    // An object without a pointer to its begin is owned by a pointer to one of its bases.
+    std::vector<bool> has_owner(m_blocks.size(), false);
+    for (reference const& r : m_references)
+        if (r.owns) has_owner[r.target] = true;
+    for (reference& r : m_references)
+        if (!has_owner[r.target] && m_graph.type_of(m_blocks[r.target]).kind != kind::shared) r.owns = true;
+}
+
+void lost_blocks::find_weak() {
+    struct evidence {
+        bool strong = false, weak = false;
+    };
+    std::unordered_map<std::uint64_t, evidence> known;
+    std::vector<std::uint32_t> self_weak(m_blocks.size(), 0);
+    for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
+        for (reference& r : references(source)) {
+            if (!r.owns) continue;
+            evidence& of = known[class_of(source, r)];
+            strength const how = m_graph.names().at(m_graph.type_id(m_blocks[source]), r.offset).how;
+            auto const& target = m_counts[r.target];
+            of.weak |= how == strength::weak || (target && r.is_counted && target->owners == 0);
+            of.strong |= how == strength::strong || (target && r.is_counted && target->weak == 0);
+            if (how == strength::raw) r.owns = false;
+        }
+    for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
+        for (reference& r : references(source)) {
+            if (!r.owns) continue;
+            evidence const of = known[class_of(source, r)];
+            auto const& target = m_counts[r.target];
+            // std::enable_shared_from_this refers to its own object, before any callback of the object does.
+            bool const is_own = target && r.is_counted && r.target == source && !of.strong &&
+                                self_weak[source] < target->weak;
+            if (of.weak && !of.strong)
+                r.owns = false;
+            else if (is_own)
+                r.owns = false, ++self_weak[source];
+        }
+}
+
+// Tarjan's components of what owns, without recursion.
+void lost_blocks::find_components() {
+    std::size_t const n = m_blocks.size();
+    std::vector<std::uint32_t> number(n, k_none), low(n, 0), stack;
+    struct frame {
+        std::uint32_t block;
+        std::size_t next;
+    };
+    std::vector<frame> calls;
+    m_component.assign(n, k_none);
+    std::uint32_t numbers = 0;
+    for (std::uint32_t start = 0; start < n; ++start) {
+        if (number[start] != k_none) continue;
+        calls.push_back({start, m_first[start]});
+        while (!calls.empty()) {
+            frame& at = calls.back();
+            std::uint32_t const b = at.block;
+            if (at.next == m_first[b] && number[b] == k_none) {
+                number[b] = low[b] = numbers++;
+                stack.push_back(b);
+            }
+            bool is_deeper = false;
+            while (at.next < m_first[b + 1]) {
+                reference const& r = m_references[at.next++];
+                if (!r.owns) continue;
+                if (number[r.target] == k_none) {
+                    calls.push_back({r.target, m_first[r.target]});
+                    is_deeper = true;
+                    break;
+                }
+                if (m_component[r.target] == k_none) low[b] = std::min(low[b], number[r.target]);
+            }
+            if (is_deeper) continue;
+            calls.pop_back();
+            if (!calls.empty()) low[calls.back().block] = std::min(low[calls.back().block], low[b]);
+            if (low[b] != number[b]) continue;
+            std::vector<std::uint32_t>& members = m_components.emplace_back();
+            std::uint32_t member;
+            do {
+                member = stack.back();
+                stack.pop_back();
+                m_component[member] = static_cast<std::uint32_t>(m_components.size() - 1);
+                members.push_back(member);
+            } while (member != b);
+        }
+    }
+}
+
+// The rotation that compares least: cycles that differ in where they begin are one.
+void rotate_to_least(std::vector<leak_step>& steps, naming const& names) {
+    auto const key = [&](std::size_t i) {
+        leak_step const& s = steps[i % steps.size()];
+        return std::tuple(names[s.type].kind == kind::buffer, s.type, s.offset);
+    };
+    std::size_t i = 0, j = 1, same = 0;
+    while (i < steps.size() && j < steps.size() && same < steps.size()) {
+        auto const a = key(i + same), b = key(j + same);
+        if (a == b) {
+            ++same;
+            continue;
+        }
+        (b < a ? i : j) += same + 1;
+        if (i == j) ++j;
+        same = 0;
+    }
+    std::rotate(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(i, j)), steps.end());
+}
+
+// A shortest cycle through that object of the component whose type was named first.
+std::vector<leak_step> lost_blocks::cycle_of(std::span<std::uint32_t const> members) {
+    auto const rank = [&](std::uint32_t b) {
+        return std::tuple(m_graph.type_of(m_blocks[b]).kind == kind::buffer, m_graph.type_id(m_blocks[b]), b);
+    };
+    std::uint32_t const start = *std::min_element(
+        members.begin(), members.end(), [&](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
+    m_found_by.resize(m_blocks.size());
+    m_search.resize(m_blocks.size(), 0);
+    ++m_searches;
+    std::vector<std::uint32_t> queue{start};
+    std::uint32_t last = k_none;
+    for (std::size_t i = 0; i < queue.size() && last == k_none; ++i)
+        for (reference const& r : references(queue[i])) {
+            if (!r.owns || m_component[r.target] != m_component[start]) continue;
+            if (r.target == start) {
+                last = queue[i];
+                break;
+            }
+            if (m_search[r.target] == m_searches) continue;
+            m_search[r.target] = m_searches;
+            m_found_by[r.target] = queue[i];
+            queue.push_back(r.target);
+        }
+    if (last == k_none) return {};
+    std::vector<leak_step> steps;
+    for (std::uint32_t b = last, next = start;; next = b, b = m_found_by[b]) {
+        leak_step step{m_graph.type_id(m_blocks[b]), 0, {}};
+        for (reference const& r : references(b))
+            if (r.owns && r.target == next) {
+                step.offset = m_graph.member_offset(step.type, r.offset);
+                break;
+            }
+        step.member = m_graph.member_name(step.type, step.offset);
+        steps.push_back(std::move(step));
+        if (b == start) break;
+    }
+    std::reverse(steps.begin(), steps.end());
+    rotate_to_least(steps, m_graph.names());
+    return steps;
+}
+
+leaks lost_blocks::groups() {
+    leaks found;
+    found.objects = m_blocks.size();
+    std::vector<bool> is_owned(m_components.size(), false);
+    for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
+        for (reference const& r : references(source))
+            if (r.owns && m_component[r.target] != m_component[source])
+                is_owned[m_component[r.target]] = true;
+    std::vector<bool> is_counted(m_blocks.size(), false);
+    std::unordered_map<std::string, std::size_t> by_cycle;
+    std::vector<std::uint32_t> next;
+    // Components come after what they lead to; a head is owned by none.
+    for (std::size_t c = m_components.size(); c-- > 0;) {
+        if (is_owned[c]) continue;
+        std::vector<std::uint32_t> const& members = m_components[c];
+        leak_group group;
+        group.example = m_blocks[members.front()];
+        group.steps = cycle_of(members);
+        group.is_cycle = !group.steps.empty() &&
+                         std::any_of(group.steps.begin(), group.steps.end(), [&](leak_step const& s) {
+                             return m_graph.names()[s.type].kind != kind::buffer;
+                         });
+        if (!group.is_cycle) {
+            group.example = m_blocks[*std::min_element(members.begin(), members.end())];
+            group.steps = {{m_graph.type_id(group.example), 0, {}}};
+        }
+        group.length = group.steps.size();
+        if (group.length > k_longest_cycle) group.steps.resize(k_longest_cycle);
+        found.heads.push_back(group.example);
+        std::string key(1, group.is_cycle ? 'c' : 'l');
+        key += std::to_string(group.length);
+        for (leak_step const& s : group.steps)
+            key += ' ' + std::to_string(s.type) + '+' + std::to_string(s.offset);
+        auto const [at, is_new] = by_cycle.try_emplace(std::move(key), found.groups.size());
+        if (is_new) found.groups.push_back(std::move(group));
+        leak_group& sum = found.groups[at->second];
+        ++sum.times;
+        next.assign(members.begin(), members.end());
+        for (std::uint32_t const b : members)
+            is_counted[b] = true;
+        while (!next.empty()) {
+            std::uint32_t const b = next.back();
+            next.pop_back();
+            ++sum.objects;
+            sum.bytes += m_graph[m_blocks[b]].bytes;
+            for (reference const& r : references(b)) {
+                if (!r.owns || is_counted[r.target]) continue;
+                is_counted[r.target] = true;
+                next.push_back(r.target);
+            }
+        }
+    }
+    for (leak_group const& g : found.groups)
+        found.bytes += g.bytes;
+    std::stable_sort(found.groups.begin(), found.groups.end(),
+                     [](leak_group const& a, leak_group const& b) { return a.bytes > b.bytes; });
+    return found;
+}
+
+}  // namespace
+
+leaks find_leaks(graph const& in) { return lost_blocks(in).groups(); }
+
+}  // namespace poolheap

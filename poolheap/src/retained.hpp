@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Retained bytes: what would be freed with an object, which is what it dominates in the graph of references (Lengauer and Tarjan, 1979).
+//
+// A tree of types sums them up: a path is that of types down the tree of dominators, from a root; an object of a type that is on its
+// path already belongs to that part of it, so lists and trees of objects have one part, however long they are.
+// Complexity: O(edges × log blocks), without recursion. Memory while it runs: 36 bytes a block and 4 an edge, for those that are not
+// leaves with one holder.
+
+#include "leaks.hpp"
+
+namespace poolheap {
+
+struct type_tree {
+    struct part {
+        std::uint32_t parent = 0;  // of the first, all, itself; parents come first
+        std::string name;
+        std::size_t objects = 0;  // of its own
+        std::size_t bytes = 0;
+        std::size_t retained = 0;  // with all parts below it
+    };
+    std::vector<part> parts;
+    // Bytes that each type retains; by type_id_t.
+    std::vector<std::size_t> by_type;
+};
+
+[[nodiscard]] type_tree find_retained(graph const& in, leaks const& lost);
+
+}  // namespace poolheap

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A heap made by hand: blocks with types, words that lead from one to another, and roots.
+//
+//   fake_heap h;
+//   auto a = h.add("Session", kind::shared), b = h.add("Connection", kind::shared);
+//   h.refer(a, 16, b), h.refer_from_global("g_table", 0, a);
+//   graph const& g = h.build();
+
+#include "graph.hpp"
+
+#include <cstring>
+#include <map>
+
+namespace poolheap::test {
+
+class fake_heap final : public naming, public image {
+public:
+    static constexpr address k_blocks = 0x7f0000100000;
+    static constexpr address k_globals = 0x555500000000;
+    static constexpr std::uint32_t k_bytes = 64;
+
+    fake_heap() {
+        m_types.push_back({});
+        m_heap.pools.push_back({1, "default", 0, 0});
+    }
+
+    type_id_t type_named(std::string const& name, kind k) {
+        for (type_id_t id = 1; id < m_types.size(); ++id)
+            if (m_types[id].name == name && m_types[id].kind == k) return id;
+        type t;
+        t.name = name;
+        t.kind = k;
+        t.object_offset = k == kind::shared ? 16 : 0;
+        return add(t);
+    }
+
+    // The address of a new block.
+    address add(std::string const& name, kind k, block_state state = in_use, std::uint32_t bytes = k_bytes) {
+        address const at = m_next;
+        m_next += bytes;
+        m_heap.blocks.push_back({at, bytes, 0, state});
+        m_of_block.push_back(k == kind::buffer && name.empty() ? k_buffer : type_named(name, k));
+        m_words.resize((m_next - k_blocks) / 8);
+        return at;
+    }
+    type_id_t add(type t) override {
+        m_types.push_back(std::move(t));
+        return static_cast<type_id_t>(m_types.size() - 1);
+    }
+
+    void refer(address from, std::uint32_t offset, address to) {
+        m_words[(from - k_blocks + offset) / 8] = to;
+    }
+    // As a shared_ptr does: to the object, and to its control block.
+    void own(address from, std::uint32_t offset, address to) {
+        refer(from, offset, to + 16);
+        refer(from, offset + 8, to);
+    }
+    void refer_from_global(std::string const& name, std::uint32_t offset, address to) {
+        auto const [at, is_new] = m_globals.try_emplace(name, k_globals + 256 * m_globals.size());
+        m_data.resize(256 * m_globals.size() / 8);
+        m_data[(at->second - k_globals + offset) / 8] = to;
+    }
+    // Its first word then is a number that finds them, as a vtable would.
+    void count(address of, std::uint64_t owners, std::uint64_t weak) {
+        m_counts.push_back({owners, weak, 8, 16});
+        refer(of, 0, m_counts.size());
+    }
+    void name_member(std::string const& type, std::uint64_t offset, std::string name,
+                     strength how = strength::unknown) {
+        m_members[{type, offset}] = {std::move(name), how};
+    }
+    void add_thread(thread t, address stack_begin, std::vector<std::uint64_t> words) {
+        m_threads.push_back(std::move(t));
+        m_stack_begin = stack_begin;
+        m_stack = std::move(words);
+    }
+
+    graph build() {
+        m_heap.m_pool_memory = {{k_blocks, m_next + 0x10000}};
+        m_heap.index();
+        m_mappings = {{k_globals, k_globals + 8 * m_data.size(), true, true, false, "/bin/program", 0},
+                      {k_blocks, m_next + 0x10000, true, true, false, "", 0}};
+        if (!m_stack.empty())
+            m_mappings.push_back(
+                {m_stack_begin, m_stack_begin + 8 * m_stack.size(), true, true, false, "[stack]", 0});
+        return graph(*this, m_heap, *this);
+    }
+    block_index index_of(address a) const {
+        return static_cast<block_index>(m_heap.find(a) - m_heap.blocks.data());
+    }
+
+    // ---- image
+    std::span<mapping const> mappings() const override { return m_mappings; }
+    std::span<thread const> threads() const override { return m_threads; }
+    std::size_t read(address from, std::span<std::byte> to) const override {
+        auto const copy = [&](address begin, std::vector<std::uint64_t> const& words) -> std::size_t {
+            if (from < begin || from >= begin + words.size() * 8) return 0;
+            std::size_t const bytes = std::min<std::size_t>(to.size(), begin + words.size() * 8 - from);
+            std::memcpy(to.data(), reinterpret_cast<char const*>(words.data()) + (from - begin), bytes);
+            return bytes;
+        };
+        return copy(k_blocks, m_words) + copy(k_globals, m_data) + copy(m_stack_begin, m_stack);
+    }
+
+    // ---- naming
+    std::vector<type_id_t> name_all() override { return m_of_block; }
+    type const& operator[](type_id_t id) const override { return m_types[id]; }
+    std::size_t types() const override { return m_types.size(); }
+    std::optional<counts> counts_of(type_id_t, std::span<std::uint64_t const> words) const override {
+        if (words.empty() || words[0] == 0 || words[0] > m_counts.size()) return {};
+        return m_counts[words[0] - 1];
+    }
+    member const& at(type_id_t holder, std::uint64_t offset) override {
+        auto const found = m_members.find({m_types[holder].name, offset});
+        if (found != m_members.end()) return found->second;
+        return m_members[{m_types[holder].name, offset}] = {"+" + std::to_string(offset), strength::unknown};
+    }
+    member const& at_global(std::string const& name, std::uint64_t offset) override {
+        member& m = m_members[{"global " + name, offset}];
+        if (m.name.empty()) m.name = "+" + std::to_string(offset);
+        return m;
+    }
+    std::optional<type_id_t> pointee(type_id_t, std::uint64_t) override { return {}; }
+    std::optional<type_id_t> global_pointee(std::string const&, std::uint64_t) override { return {}; }
+    std::optional<symbol> global(address a) const override {
+        for (auto const& [name, begin] : m_globals)
+            if (a >= begin && a < begin + 256) return symbol{name, symbol_kind::object, begin, 256};
+        return {};
+    }
+    std::optional<symbol> thread_local_of(thread const&, address) const override { return {}; }
+    std::string module_name(address) const override { return {}; }
+
+    heap m_heap;
+
+private:
+    address m_next = k_blocks;
+    std::vector<type> m_types;
+    std::vector<type_id_t> m_of_block;
+    std::vector<std::uint64_t> m_words, m_data, m_stack;
+    address m_stack_begin = 0x7ffe00000000;
+    std::map<std::string, address> m_globals;
+    std::vector<counts> m_counts;
+    std::map<std::pair<std::string, std::uint64_t>, member> m_members;
+    std::vector<mapping> m_mappings;
+    std::vector<thread> m_threads;
+};
+
+}  // namespace poolheap::test

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: BSL-1.0
+// The analysis on heaps made by hand: references, roots, names of buffers, lost groups, retained bytes.
+#include "error.hpp"
+#include "fake_heap.hpp"
+#include "report.hpp"
+#include "text.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <random>
+#include <sstream>
+
+namespace poolheap::test {
+namespace {
+
+std::vector<block_index> sorted_targets(graph const& g, block_index b) {
+    auto const found = g.targets(b);
+    std::vector<block_index> all(found.begin(), found.end());
+    std::sort(all.begin(), all.end());
+    return all;
+}
+
+TEST(Graph, AnEdgeIsThereOnceHoweverManyWordsLeadToABlock) {
+    fake_heap h;
+    address const a = h.add("A", kind::shared), b = h.add("B", kind::shared);
+    h.own(a, 16, b);
+    h.own(a, 32, b);
+    graph const g = h.build();
+    EXPECT_EQ(sorted_targets(g, h.index_of(a)), std::vector{h.index_of(b)});
+    EXPECT_TRUE(g.targets(h.index_of(b)).empty());
+}
+
+TEST(Graph, ABlockOfAThousandReferencesHasAllItsEdges) {
+    fake_heap h;
+    address const table = h.add("Table", kind::virtual_object, in_use, 8 * 1000);
+    std::vector<block_index> expected;
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+        address const each = h.add("Each", kind::shared);
+        h.refer(table, 8 * i, each);
+    }
+    address const last = h.add("Last", kind::shared);
+    h.own(last, 16, table);
+    graph const g = h.build();
+    EXPECT_EQ(g.targets(h.index_of(table)).size(), 1000u);
+    EXPECT_EQ(sorted_targets(g, h.index_of(last)), std::vector{h.index_of(table)});
+}
+
+TEST(Graph, AReferenceIntoTheMiddleOfABlockReachesIt) {
+    fake_heap h;
+    address const a = h.add("A", kind::shared), b = h.add("B", kind::shared);
+    h.refer_from_global("g_a", 0, a + 40);
+    graph const g = h.build();
+    EXPECT_TRUE(g.is_reachable(h.index_of(a)));
+    EXPECT_FALSE(g.is_reachable(h.index_of(b)));
+    ASSERT_EQ(g.root_references().size(), 1u);
+    EXPECT_EQ(g.roots()[0].name, "global g_a");
+}
+
+TEST(Graph, WordsBelowAStackPointerReachNothing) {
+    fake_heap h;
+    address const stale = h.add("Stale", kind::shared), live = h.add("Live", kind::shared);
+    constexpr address stack = 0x7ffe00000000;
+    std::vector<std::uint64_t> words(128, 0);
+    words[10] = stale, words[100] = live;
+    h.add_thread({7, "reader", {}, stack + 8 * 80, 0}, stack, words);
+    graph const g = h.build();
+    EXPECT_FALSE(g.is_reachable(h.index_of(stale)));
+    EXPECT_TRUE(g.is_reachable(h.index_of(live)));
+    EXPECT_EQ(g.roots()[0].name, "stack of thread 7 (reader)");
+}
+
+TEST(Graph, ARegisterIsARoot) {
+    fake_heap h;
+    address const a = h.add("A", kind::shared);
+    h.add_thread({7, "", {1, a + 16}, 0x1000, 0}, 0x7ffe00000000, {0});
+    graph const g = h.build();
+    EXPECT_TRUE(g.is_reachable(h.index_of(a)));
+}
+
+TEST(Graph, AnIdleObjectAndAnUncertainBlockAreNotLost) {
+    fake_heap h;
+    h.add("Connection", kind::object, idle);
+    h.add("Packet", kind::shared, uncertain);
+    graph const g = h.build();
+    EXPECT_EQ(find_leaks(g).objects, 0u);
+}
+
+TEST(Graph, ABufferIsNamedByTheMemberThatHoldsItAndBuffersInItLikewise) {
+    fake_heap h;
+    address const packet = h.add("Packet", kind::shared);
+    address const data = h.add("", kind::buffer), more = h.add("", kind::buffer),
+                  globals = h.add("", kind::buffer);
+    h.refer(packet, 24, data);
+    h.refer(data, 8, more);
+    h.refer_from_global("g_table", 0, globals);
+    h.name_member("Packet", 24, "data");
+    graph const g = h.build();
+    EXPECT_EQ(g.type_of(h.index_of(data)).name, "buffer held by Packet::data");
+    EXPECT_EQ(g.type_of(h.index_of(more)).name, "buffer held by Packet::data");
+    EXPECT_EQ(g.type_of(h.index_of(globals)).name, "buffer held by global g_table");
+}
+
+TEST(Graph, WithoutANameABufferIsNamedByTheOffsetInTheObject) {
+    fake_heap h;
+    address const data = h.add("", kind::buffer), packet = h.add("Packet", kind::shared);
+    h.refer(packet, 24, data);  // behind it: found by the walk after the scan
+    graph const g = h.build();
+    EXPECT_EQ(g.type_of(h.index_of(data)).name, "buffer held by Packet+8");
+}
+
+TEST(Graph, AShortestPathBeginsAtARoot) {
+    fake_heap h;
+    address const a = h.add("A", kind::shared), b = h.add("B", kind::shared), c = h.add("C", kind::shared);
+    h.refer_from_global("g_a", 8, a);
+    h.own(a, 16, b);
+    h.own(b, 16, c);
+    h.own(a, 32, c);
+    graph const g = h.build();
+    auto const path = g.path_to(h.index_of(c));
+    ASSERT_TRUE(path);
+    EXPECT_EQ(path->blocks, (std::vector{h.index_of(a), h.index_of(c)}));
+    EXPECT_EQ(path->begin.offset, 8u);
+    EXPECT_FALSE(g.path_to(h.index_of(b))->blocks.empty());
+}
+
+// ---- lost groups
+
+// A ring of so many objects of one type, each with one owner.
+void add_ring(fake_heap& h, std::string const& type, std::size_t length) {
+    std::vector<address> all;
+    for (std::size_t i = 0; i < length; ++i) {
+        all.push_back(h.add(type, kind::shared));
+        h.count(all.back(), 1, 0);
+    }
+    for (std::size_t i = 0; i < length; ++i)
+        h.own(all[i], 16, all[(i + 1) % length]);
+}
+
+TEST(Leaks, TwoHundredPairsAreOneGroupOfTwoHundredTimes) {
+    fake_heap h;
+    h.name_member("Session", 16, "conn");
+    h.name_member("Connection", 32, "session");
+    for (int i = 0; i < 200; ++i) {
+        address const s = h.add("Session", kind::shared), c = h.add("Connection", kind::shared);
+        h.own(s, 16, c);
+        h.own(c, 32, s);
+    }
+    graph const g = h.build();
+    leaks const found = find_leaks(g);
+    EXPECT_EQ(found.objects, 400u);
+    ASSERT_EQ(found.groups.size(), 1u);
+    EXPECT_EQ(found.groups[0].times, 200u);
+    EXPECT_TRUE(found.groups[0].is_cycle);
+    std::ostringstream text;
+    print_leaks(text, make_report(g, {}));
+    EXPECT_NE(text.str().find("Session::conn → Connection::session → Session"), std::string::npos)
+        << text.str();
+}
+
+TEST(Leaks, ARingOfEachLengthIsFoundWhole) {
+    for (std::size_t const length : {1, 2, 3, 7, 100}) {
+        fake_heap h;
+        add_ring(h, "Node", length);
+        leaks const found = find_leaks(h.build());
+        ASSERT_EQ(found.groups.size(), 1u) << length;
+        EXPECT_EQ(found.groups[0].length, length);
+        EXPECT_EQ(found.groups[0].objects, length);
+    }
+}
+
+TEST(Leaks, AReachableRingIsNotReported) {
+    fake_heap h;
+    add_ring(h, "Node", 3);
+    h.refer_from_global("g_ring", 0, fake_heap::k_blocks + 16);
+    EXPECT_EQ(find_leaks(h.build()).objects, 0u);
+}
+
+TEST(Leaks, WhatARingKeepsBelongsToIts) {
+    fake_heap h;
+    address const a = h.add("A", kind::shared), b = h.add("B", kind::shared), data = h.add("", kind::buffer);
+    h.own(a, 16, b);
+    h.own(b, 16, a);
+    h.refer(b, 32, data);
+    leaks const found = find_leaks(h.build());
+    ASSERT_EQ(found.groups.size(), 1u);
+    EXPECT_EQ(found.groups[0].objects, 3u);
+    EXPECT_EQ(found.groups[0].length, 2u);
+}
+
+TEST(Leaks, ALostObjectThatRefersToItselfWeaklyIsNoCycle) {
+    fake_heap h;
+    address const a = h.add("Session", kind::shared);
+    h.own(a, 16, a);  // std::enable_shared_from_this
+    h.count(a, 1, 1);
+    graph const g = h.build();
+    leaks const found = find_leaks(g);
+    ASSERT_EQ(found.groups.size(), 1u);
+    EXPECT_FALSE(found.groups[0].is_cycle);
+    EXPECT_EQ(found.objects, 1u);
+}
+
+TEST(Leaks, AnObjectThatOwnsItselfBesideItsWeakReferenceIsACycle) {
+    fake_heap h;
+    address const a = h.add("Session", kind::shared);
+    h.own(a, 16, a);  // weak
+    h.own(a, 32, a);  // by a callback
+    h.count(a, 1, 1);
+    h.name_member("Session", 32, "on_data");
+    leaks const found = find_leaks(h.build());
+    ASSERT_EQ(found.groups.size(), 1u);
+    EXPECT_TRUE(found.groups[0].is_cycle);
+    EXPECT_EQ(found.groups[0].steps[0].member, "on_data");
+}
+
+TEST(Leaks, APlainPointerBackMakesNoCycle) {
+    fake_heap h;
+    address const a = h.add("Parent", kind::shared), b = h.add("Child", kind::shared);
+    h.own(a, 16, b);
+    h.refer(b, 32, a + 16);  // to the object, not to its counts
+    leaks const found = find_leaks(h.build());
+    ASSERT_EQ(found.groups.size(), 1u);
+    EXPECT_FALSE(found.groups[0].is_cycle);
+    EXPECT_EQ(found.groups[0].objects, 2u);
+}
+
+TEST(Leaks, CyclesThatBeginElsewhereAreOneGroup) {
+    fake_heap h;
+    for (int i = 0; i < 10; ++i) {
+        address a, b;
+        if (i % 2)
+            a = h.add("A", kind::shared), b = h.add("B", kind::shared);
+        else
+            b = h.add("B", kind::shared), a = h.add("A", kind::shared);
+        h.own(a, 16, b);
+        h.own(b, 16, a);
+    }
+    EXPECT_EQ(find_leaks(h.build()).groups.size(), 1u);
+}
+
+// ---- retained bytes
+
+TEST(Retained, WhatOneHolderKeepsCountsForItAndWhatTwoKeepForNeither) {
+    fake_heap h;
+    address const a = h.add("A", kind::shared), b = h.add("B", kind::shared);
+    address const mine = h.add("Mine", kind::shared), ours = h.add("Ours", kind::shared);
+    h.refer_from_global("g", 0, a);
+    h.refer_from_global("g", 8, b);
+    h.own(a, 16, mine);
+    h.own(a, 32, ours);
+    h.own(b, 16, ours);
+    graph const g = h.build();
+    type_tree const tree = find_retained(g, find_leaks(g));
+    EXPECT_EQ(tree.by_type[h.type_named("A", kind::shared)], 128u);
+    EXPECT_EQ(tree.by_type[h.type_named("B", kind::shared)], 64u);
+    EXPECT_EQ(tree.parts[0].retained, 256u);
+}
+
+TEST(Retained, AListIsOnePartHoweverLong) {
+    fake_heap h;
+    address before = h.add("Node", kind::shared);
+    h.refer_from_global("g_list", 0, before);
+    for (int i = 1; i < 1000; ++i) {
+        address const next = h.add("Node", kind::shared);
+        h.own(before, 16, next);
+        h.refer(next, 40, before);
+        before = next;
+    }
+    graph const g = h.build();
+    type_tree const tree = find_retained(g, {});
+    EXPECT_LE(tree.parts.size(), 4u);
+    EXPECT_EQ(tree.by_type[h.type_named("Node", kind::shared)], 64'000u);
+}
+
+// The definition: v dominates w if w cannot be reached without v.
+TEST(Retained, DominatorsOfRandomGraphsAreThoseOfTheDefinition) {
+    std::mt19937 random(47);
+    for (int round = 0; round < 200; ++round) {
+        fake_heap h;
+        std::size_t const n = 2 + random() % 12;
+        std::vector<address> all;
+        for (std::size_t i = 0; i < n; ++i)
+            all.push_back(h.add("T" + std::to_string(i), kind::shared));
+        h.refer_from_global("g", 0, all[0]);
+        if (random() % 2) h.refer_from_global("g2", 0, all[random() % n]);
+        for (std::size_t i = 0; i < n + random() % n; ++i)
+            h.refer(all[random() % n], 16 + 8 * static_cast<std::uint32_t>(random() % 6), all[random() % n]);
+        graph const g = h.build();
+        type_tree const tree = find_retained(g, find_leaks(g));
+        for (block_index without = 0; without < n; ++without) {
+            if (!g.is_reachable(without)) continue;
+            std::vector<bool> seen(n, false);
+            std::vector<block_index> next;
+            auto const reach = [&](block_index b) {
+                if (b != without && !seen[b]) seen[b] = true, next.push_back(b);
+            };
+            for (root_reference const& r : g.root_references())
+                reach(r.target);
+            while (!next.empty()) {
+                block_index const b = next.back();
+                next.pop_back();
+                for (block_index const to : g.targets(b))
+                    reach(to);
+            }
+            std::size_t expected = 0;
+            for (block_index b = 0; b < n; ++b)
+                if (g.is_reachable(b) && !seen[b]) expected += g[b].bytes;
+            EXPECT_EQ(tree.by_type[h.type_named("T" + std::to_string(without), kind::shared)], expected)
+                << round;
+        }
+    }
+}
+
+// ---- holders
+
+TEST(Holders, ABufferBetweenIsPassedAndTheMemberThatHoldsItIsNamed) {
+    fake_heap h;
+    h.name_member("Queue", 24, "items");
+    address const queue = h.add("Queue", kind::shared), items = h.add("", kind::buffer);
+    h.refer_from_global("g_queue", 0, queue);
+    h.refer(queue, 24, items);
+    for (std::uint32_t i = 0; i < 4; ++i)
+        h.own(items, 16 * i, h.add("Packet", kind::shared));
+    graph const g = h.build();
+    std::vector<bool> packets(g.size());
+    for (block_index b = 0; b < g.size(); ++b)
+        packets[b] = g.type_of(b).name == "Packet";
+    auto const rows = find_holders(g, packets);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].type, "Queue");
+    EXPECT_EQ(rows[0].member, "items");
+    EXPECT_EQ(rows[0].offset, 8u);
+    EXPECT_EQ(rows[0].references, 4u);
+}
+
+// ---- reports
+
+report example() {
+    fake_heap h;
+    for (int i = 0; i < 3; ++i) {
+        address const s = h.add("Session<\"é\">", kind::shared), c = h.add("Connection", kind::shared);
+        h.own(s, 16, c);
+        h.own(c, 32, s);
+        h.count(s, 0, 1);
+    }
+    h.refer_from_global("g", 0, h.add("Table", kind::virtual_object));
+    graph const g = h.build();
+    report r = make_report(g, {true, true, true});
+    r.program = "server";
+    r.notes = {"A note."};
+    return r;
+}
+
+TEST(Report, JsonHasTheDocumentedKeysAndReadsBackAsItWas) {
+    report const r = example();
+    std::string const path = testing::TempDir() + "poolheap-report.json";
+    {
+        std::ofstream file(path);
+        write_json(file, r);
+    }
+    auto const all = nlohmann::json::parse(std::ifstream(path));
+    for (char const* key : {"type", "kind", "pool", "objects", "bytes", "weak_only"})
+        EXPECT_TRUE(all["types"][0].contains(key)) << key;
+    for (char const* key : {"objects", "bytes", "groups"})
+        EXPECT_TRUE(all["leaks"].contains(key)) << key;
+    for (char const* key : {"times", "bytes", "cycle"})
+        EXPECT_TRUE(all["leaks"]["groups"][0].contains(key)) << key;
+    for (char const* key : {"type", "offset", "member"})
+        EXPECT_TRUE(all["leaks"]["groups"][0]["cycle"][0].contains(key)) << key;
+    for (char const* key : {"type", "offset", "member", "root", "references"})
+        EXPECT_TRUE(all["holders"][0].contains(key)) << key;
+    report const back = read_json(path);
+    std::ostringstream before, after;
+    write_json(before, r);
+    report copy = back;
+    copy.retained = r.retained;
+    for (std::size_t i = 0; i < copy.types.size(); ++i)
+        copy.types[i].retained = r.types[i].retained;
+    copy.unnamed_bytes = r.unnamed_bytes;
+    copy.notes = r.notes;
+    write_json(after, copy);
+    EXPECT_EQ(before.str(), after.str());
+}
+
+TEST(Report, AFileThatIsNoReportIsRefusedInASentence) {
+    std::string const path = testing::TempDir() + "poolheap-no-report.json";
+    for (char const* text :
+         {"", "{", "[]", "{}", "{\"poolheap\": 99}", "{\"poolheap\": 1, \"types\": 7}", "{\"poolheap\":1}"}) {
+        std::ofstream(path) << text;
+        EXPECT_THROW((void)read_json(path), error) << text;
+    }
+    EXPECT_THROW((void)read_json("/nowhere"), error);
+}
+
+TEST(Report, TextFitsEightyColumns) {
+    report r = example();
+    for (int i = 0; i < 50; ++i)
+        r.types.push_back({std::string(200, 'x'), "shared", "a pool with a very long name", 1u << 30,
+                           std::size_t{1} << 50, 3, 0});
+    r.leaks[0].cycle[0].type = std::string(100, 'y');
+    r.holders[0].type = std::string(100, 'z');
+    std::ostringstream text;
+    print_summary(text, r);
+    print_holders(text, r.holders);
+    print_diff(text, example(), r);
+    std::istringstream lines(text.str());
+    for (std::string line; std::getline(lines, line);)
+        EXPECT_LE(columns(line), 80u) << line;
+    EXPECT_NE(text.str().find("rows more"), std::string::npos);
+}
+
+TEST(Report, DiffNamesFirstWhatGrewMost) {
+    report const before = example();
+    report after = before;
+    after.types[1].objects += 10;
+    after.types[1].bytes += 640;
+    after.types[0].bytes += 64;
+    std::ostringstream text;
+    print_diff(text, before, after);
+    std::string const all = text.str();
+    EXPECT_LT(all.find("+640 B"), all.find("+64 B")) << all;
+}
+
+TEST(Report, ThePageNeedsNoNetworkAndEscapesNames) {
+    std::ostringstream page;
+    write_html(page, example());
+    EXPECT_EQ(page.str().find("http://"), std::string::npos);
+    EXPECT_EQ(page.str().find("https://"), std::string::npos);
+    EXPECT_EQ(page.str().find("<script"), std::string::npos);
+    EXPECT_NE(page.str().find("Session&lt;&quot;é&quot;&gt;"), std::string::npos);
+}
+
+TEST(Report, FoldedStacksSumUpToTheHeap) {
+    report const r = example();
+    std::ostringstream stacks;
+    write_folded(stacks, r);
+    std::istringstream lines(stacks.str());
+    std::size_t sum = 0;
+    for (std::string line; std::getline(lines, line);)
+        sum += std::stoul(line.substr(line.rfind(' ')));
+    EXPECT_EQ(sum, r.bytes);
+    EXPECT_NE(stacks.str().find("global g;Table 64"), std::string::npos) << stacks.str();
+}
+
+}  // namespace
+}  // namespace poolheap::test
