@@ -24,9 +24,13 @@
 #include <set>
 
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,6 +199,7 @@ public:
         m_stopped.clear();
     }
     std::vector<thread>& threads() { return m_threads; }
+    int first() const { return m_stopped.front().first; }
 
 private:
     bool stop(int id) {
@@ -277,7 +282,7 @@ private:
     std::size_t m_left = 0;
 };
 
-class process_image final : public image {
+class process_image : public image {
 public:
     process_image(int pid, std::vector<thread> threads) : m_pid(pid), m_threads(std::move(threads)) {}
 
@@ -400,7 +405,87 @@ private:
     mutable window m_windows[64];
 };
 
+#if defined(__x86_64__)
+
+// Lets a stopped thread of a child execute one fork, whose result is a child of ours that has executed nothing: 0 if it failed.
+int fork_in(int child, int thread, std::span<mapping const> mappings) {
+    // The kernel's own page of each program has the instruction.
+    address instruction = 0;
+    for (mapping const& m : mappings) {
+        if (m.path != "[vdso]") continue;
+        std::vector<std::byte> code(m.end - m.begin);
+        code.resize(read_process(child, m.begin, code));
+        constexpr std::byte k_syscall[]{std::byte{0x0f}, std::byte{0x05}};
+        auto const found = std::ranges::search(code, k_syscall);
+        if (!found.empty()) instruction = m.begin + static_cast<address>(found.begin() - code.begin());
+    }
+    user_regs_struct before{};
+    if (instruction == 0 || ::ptrace(PTRACE_GETREGS, thread, nullptr, &before) != 0) return 0;
+    user_regs_struct call = before;
+    call.rip = instruction;
+    call.rax = SYS_clone;
+    call.orig_rax =
+        ~0ull;  // the system call that was interrupted is not begun again here, but by the old registers
+    call.rdi = CLONE_PARENT | SIGCHLD;
+    call.rsi = call.rdx = call.r10 = call.r8 = 0;
+    ::ptrace(PTRACE_SETOPTIONS, thread, nullptr, PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE);
+    if (::ptrace(PTRACE_SETREGS, thread, nullptr, &call) != 0) return 0;
+    unsigned long copy = 0;
+    for (bool is_done = false; !is_done;) {
+        int status = 0;
+        if (::ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr) != 0 ||
+            ::waitpid(thread, &status, __WALL) < 0 || !WIFSTOPPED(status))
+            break;
+        if (status >> 16 != 0)
+            ::ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &copy);
+        else
+            is_done = true;
+    }
+    ::ptrace(PTRACE_SETOPTIONS, thread, nullptr, 0);
+    ::ptrace(PTRACE_SETREGS, thread, nullptr, &before);
+    if (copy == 0) return 0;
+    int status = 0;
+    ::waitpid(static_cast<int>(copy), &status, __WALL);
+    ::ptrace(PTRACE_SETOPTIONS, copy, nullptr, PTRACE_O_EXITKILL);
+    return static_cast<int>(copy);
+}
+
+#else
+
+int fork_in(int, int, std::span<mapping const>) { return 0; }
+
+#endif
+
+// The end of the copy comes with the image.
+class forked_image final : public process_image {
+public:
+    forked_image(int copy, std::vector<thread> threads, double stopped)
+        : process_image(copy, std::move(threads)), m_copy(copy), m_stopped(stopped) {
+        look_at_mappings();
+    }
+    ~forked_image() override {
+        ::kill(m_copy, SIGKILL);
+        ::waitpid(m_copy, nullptr, __WALL);
+    }
+    double stopped_seconds() const override { return m_stopped; }
+
+private:
+    int m_copy;
+    double m_stopped;
+};
+
 }  // namespace
+
+std::unique_ptr<image> open_forked(int child) {
+    std::vector<mapping> const mappings = read_mappings(child);
+    auto const start = clock::now();
+    stopped_threads stopped(child);
+    int const copy = fork_in(child, stopped.first(), mappings);
+    stopped.go_on();
+    double const seconds = std::chrono::duration<double>(clock::now() - start).count();
+    if (copy == 0) return open_process(child);
+    return std::make_unique<forked_image>(copy, std::move(stopped.threads()), seconds);
+}
 
 std::unique_ptr<image> open_process(int pid) {
     if (field(proc(pid, "status"), "State:").empty()) refuse(pid, ESRCH);
