@@ -100,12 +100,14 @@ std::uint64_t graph::offset_of(block_index source, block_index target) const {
 bool graph::is_label(type_id_t t) const { return t < m_is_label.size() && m_is_label[t]; }
 
 type_id_t graph::add_label(std::string name) {
+    auto const [at, is_new] = m_label_by_name.try_emplace(name, k_buffer);
+    if (!is_new) return at->second;
     type label;
     label.name = std::move(name);
     type_id_t const added = m_names.add(std::move(label));
     m_is_label.resize(m_names.types());
     m_is_label[added] = true;
-    return added;
+    return at->second = added;
 }
 
 // True if `target` was a nameless buffer and now is named by what leads to it.
@@ -158,6 +160,11 @@ void graph::name_buffers() {
     for (block_index b = 0; b < size(); ++b)
         if (is_label(m_types[b])) labelled.push_back(b);
     walk(m_to_walk);
+    // Threads come and go: their buffers are one type.
+    auto const label_of = [](root const& r) {
+        if (r.kind == root_kind::stack || r.kind == root_kind::registers) return std::string("stacks of threads");
+        return r.kind == root_kind::thread_local_object ? r.name.substr(0, r.name.rfind(" of thread ")) : r.name;
+    };
     std::unordered_map<std::uint64_t, type_id_t> of_roots;
     for (root_reference const& r : m_root_references) {
         if (m_types[r.target] != k_buffer) continue;
@@ -169,7 +176,7 @@ void graph::name_buffers() {
             if (known && *known != k_buffer) {
                 at->second = *known;
             } else {
-                at->second = add_label("buffer held by " + holder.name);
+                at->second = add_label("buffer held by " + label_of(holder));
             }
         }
         m_types[r.target] = at->second;
@@ -288,7 +295,10 @@ void graph::scan_mapping(mapping const& m) {
         address const high = std::min(m.end, t->thread_pointer + k_thread_record);
         scan_range(begin, low, in_memory(root_kind::memory, name));
         scan_range(low, high, [&](address where) {
+            // The first frames of a thread lie just below its thread-local objects.
             auto const found = m_names.thread_local_of(*t, where);
+            if (!found && where < t->thread_pointer && t->stack_pointer >= m.begin && t->stack_pointer < where)
+                return root_reference{root_named(root_kind::stack, "stack of " + thread_name(*t)), 0, 0};
             std::string const what = found ? "thread_local " + found->name : "thread-local storage";
             return root_reference{root_named(root_kind::thread_local_object, what + " of " + thread_name(*t)),
                                   0, 0};

@@ -182,7 +182,7 @@ void lost_blocks::find_components() {
 void rotate_to_least(std::vector<leak_step>& steps, naming const& names) {
     auto const key = [&](std::size_t i) {
         leak_step const& s = steps[i % steps.size()];
-        return std::tuple(names[s.type].kind == kind::buffer, s.type, s.offset);
+        return std::tuple(names[s.type].kind == kind::buffer, std::string_view(names[s.type].name), s.offset);
     };
     std::size_t i = 0, j = 1, same = 0;
     while (i < steps.size() && j < steps.size() && same < steps.size()) {
@@ -198,10 +198,11 @@ void rotate_to_least(std::vector<leak_step>& steps, naming const& names) {
     std::rotate(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(i, j)), steps.end());
 }
 
-// A shortest cycle through that object of the component whose type was named first.
+// A shortest cycle through that object of the component whose type's name is first.
 std::vector<leak_step> lost_blocks::cycle_of(std::span<std::uint32_t const> members) {
     auto const rank = [&](std::uint32_t b) {
-        return std::tuple(m_graph.type_of(m_blocks[b]).kind == kind::buffer, m_graph.type_id(m_blocks[b]), b);
+        type const& t = m_graph.type_of(m_blocks[b]);
+        return std::tuple(t.kind == kind::buffer, std::string_view(t.name), b);
     };
     std::uint32_t const start = *std::min_element(
         members.begin(), members.end(), [&](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
@@ -243,50 +244,51 @@ std::vector<leak_step> lost_blocks::cycle_of(std::span<std::uint32_t const> memb
 leaks lost_blocks::groups() {
     leaks found;
     found.objects = m_blocks.size();
-    std::vector<bool> is_owned(m_components.size(), false);
+    std::vector<bool> is_owned(m_components.size(), false), is_cycle(m_components.size(), false);
     for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
-        for (reference const& r : references(source))
-            if (r.owns && m_component[r.target] != m_component[source])
-                is_owned[m_component[r.target]] = true;
+        for (reference const& r : references(source)) {
+            std::uint32_t const from = m_component[source], to = m_component[r.target];
+            if (!r.owns) continue;
+            // Nodes of a container refer to each other, too: a cycle is one if an object takes part.
+            if (from != to) is_owned[to] = true;
+            else if (m_graph.type_of(m_blocks[source]).kind != kind::buffer) is_cycle[to] = true;
+        }
     std::vector<bool> is_counted(m_blocks.size(), false);
     std::unordered_map<std::string, std::size_t> by_cycle;
     std::vector<std::uint32_t> next;
-    // Components come after what they lead to; a head is owned by none.
+    // Each cycle is a group, since each has to be broken, even if another one leads to it; and each block that nothing owns.
+    // Components come after what they lead to, so this order begins with those that lead to others.
     for (std::size_t c = m_components.size(); c-- > 0;) {
-        if (is_owned[c]) continue;
+        if (is_owned[c] && !is_cycle[c]) continue;
         std::vector<std::uint32_t> const& members = m_components[c];
         leak_group group;
-        group.example = m_blocks[members.front()];
-        group.steps = cycle_of(members);
-        group.is_cycle = !group.steps.empty() &&
-                         std::any_of(group.steps.begin(), group.steps.end(), [&](leak_step const& s) {
-                             return m_graph.names()[s.type].kind != kind::buffer;
-                         });
-        if (!group.is_cycle) {
-            group.example = m_blocks[*std::min_element(members.begin(), members.end())];
-            group.steps = {{m_graph.type_id(group.example), 0, {}}};
-        }
+        group.example = m_blocks[*std::min_element(members.begin(), members.end())];
+        group.is_cycle = is_cycle[c];
+        if (group.is_cycle) group.steps = cycle_of(members);
+        else group.steps = {{m_graph.type_id(group.example), 0, {}}};
         group.length = group.steps.size();
         if (group.length > k_longest_cycle) group.steps.resize(k_longest_cycle);
         found.heads.push_back(group.example);
         std::string key(1, group.is_cycle ? 'c' : 'l');
         key += std::to_string(group.length);
-        for (leak_step const& s : group.steps)
-            key += ' ' + std::to_string(s.type) + '+' + std::to_string(s.offset);
+        for (leak_step const& s : group.steps) key += ' ' + std::to_string(s.type) + '+' + std::to_string(s.offset);
         auto const [at, is_new] = by_cycle.try_emplace(std::move(key), found.groups.size());
         if (is_new) found.groups.push_back(std::move(group));
         leak_group& sum = found.groups[at->second];
         ++sum.times;
-        next.assign(members.begin(), members.end());
-        for (std::uint32_t const b : members)
+        for (std::uint32_t const b : members) {
+            if (is_counted[b]) continue;
             is_counted[b] = true;
+            next.push_back(b);
+        }
         while (!next.empty()) {
             std::uint32_t const b = next.back();
             next.pop_back();
             ++sum.objects;
             sum.bytes += m_graph[m_blocks[b]].bytes;
             for (reference const& r : references(b)) {
-                if (!r.owns || is_counted[r.target]) continue;
+                std::uint32_t const of = m_component[r.target];
+                if (!r.owns || is_counted[r.target] || (is_cycle[of] && of != c)) continue;
                 is_counted[r.target] = true;
                 next.push_back(r.target);
             }

@@ -74,7 +74,8 @@ void print_rest(std::ostream& to, std::size_t rows, std::string const& what) {
 }
 
 std::string step_name(report::step const& s, bool is_cycle) {
-    return is_cycle ? place(s.type, s.offset, s.member) : s.type;
+    if (!is_cycle) return s.type;
+    return s.member.empty() ? s.type + '+' + std::to_string(s.offset) : place(s.type, s.offset, s.member);
 }
 
 bool is_buffer(report::step const& s) { return s.type.starts_with("buffer "); }
@@ -117,7 +118,7 @@ void print_wrapped(std::ostream& to, std::string text, std::size_t indent) {
 std::string holder_text(report::holder_row const& h) {
     std::string text = h.type.empty() ? h.root + (h.member.empty() ? "" : "." + h.member)
                                       : place(h.type, h.offset, h.member);
-    if (!h.via.empty()) text += ", in a " + h.via;
+    if (!h.via.empty()) text += h.via.starts_with("buffer ") ? ", in a buffer" : ", in " + h.via;
     return text;
 }
 
