@@ -162,8 +162,10 @@ void graph::name_buffers() {
     walk(m_to_walk);
     // Threads come and go: their buffers are one type.
     auto const label_of = [](root const& r) {
-        if (r.kind == root_kind::stack || r.kind == root_kind::registers) return std::string("stacks of threads");
-        return r.kind == root_kind::thread_local_object ? r.name.substr(0, r.name.rfind(" of thread ")) : r.name;
+        if (r.kind == root_kind::stack || r.kind == root_kind::registers)
+            return std::string("stacks of threads");
+        return r.kind == root_kind::thread_local_object ? r.name.substr(0, r.name.rfind(" of thread "))
+                                                        : r.name;
     };
     std::unordered_map<std::uint64_t, type_id_t> of_roots;
     for (root_reference const& r : m_root_references) {
@@ -297,7 +299,8 @@ void graph::scan_mapping(mapping const& m) {
         scan_range(low, high, [&](address where) {
             // The first frames of a thread lie just below its thread-local objects.
             auto const found = m_names.thread_local_of(*t, where);
-            if (!found && where < t->thread_pointer && t->stack_pointer >= m.begin && t->stack_pointer < where)
+            if (!found && where < t->thread_pointer && t->stack_pointer >= m.begin &&
+                t->stack_pointer < where)
                 return root_reference{root_named(root_kind::stack, "stack of " + thread_name(*t)), 0, 0};
             std::string const what = found ? "thread_local " + found->name : "thread-local storage";
             return root_reference{root_named(root_kind::thread_local_object, what + " of " + thread_name(*t)),

@@ -237,6 +237,8 @@ std::vector<leak_step> lost_blocks::cycle_of(std::span<std::uint32_t const> memb
         if (b == start) break;
     }
     std::reverse(steps.begin(), steps.end());
+    // The member that leads to a buffer says enough about it.
+    std::erase_if(steps, [&](leak_step const& s) { return m_graph.names()[s.type].kind == kind::buffer; });
     rotate_to_least(steps, m_graph.names());
     return steps;
 }
@@ -250,8 +252,10 @@ leaks lost_blocks::groups() {
             std::uint32_t const from = m_component[source], to = m_component[r.target];
             if (!r.owns) continue;
             // Nodes of a container refer to each other, too: a cycle is one if an object takes part.
-            if (from != to) is_owned[to] = true;
-            else if (m_graph.type_of(m_blocks[source]).kind != kind::buffer) is_cycle[to] = true;
+            if (from != to)
+                is_owned[to] = true;
+            else if (m_graph.type_of(m_blocks[source]).kind != kind::buffer)
+                is_cycle[to] = true;
         }
     std::vector<bool> is_counted(m_blocks.size(), false);
     std::unordered_map<std::string, std::size_t> by_cycle;
@@ -264,14 +268,17 @@ leaks lost_blocks::groups() {
         leak_group group;
         group.example = m_blocks[*std::min_element(members.begin(), members.end())];
         group.is_cycle = is_cycle[c];
-        if (group.is_cycle) group.steps = cycle_of(members);
-        else group.steps = {{m_graph.type_id(group.example), 0, {}}};
+        if (group.is_cycle)
+            group.steps = cycle_of(members);
+        else
+            group.steps = {{m_graph.type_id(group.example), 0, {}}};
         group.length = group.steps.size();
         if (group.length > k_longest_cycle) group.steps.resize(k_longest_cycle);
         found.heads.push_back(group.example);
         std::string key(1, group.is_cycle ? 'c' : 'l');
         key += std::to_string(group.length);
-        for (leak_step const& s : group.steps) key += ' ' + std::to_string(s.type) + '+' + std::to_string(s.offset);
+        for (leak_step const& s : group.steps)
+            key += ' ' + std::to_string(s.type) + '+' + std::to_string(s.offset);
         auto const [at, is_new] = by_cycle.try_emplace(std::move(key), found.groups.size());
         if (is_new) found.groups.push_back(std::move(group));
         leak_group& sum = found.groups[at->second];

@@ -27,8 +27,9 @@ struct leak_group {
     std::size_t objects = 0;
     std::size_t bytes = 0;
     bool is_cycle = false;
-    std::size_t length = 0;        // of the cycle
-    std::vector<leak_step> steps;  // at most k_longest_cycle of them; of a lost block: itself
+    std::size_t length = 0;  // of the cycle
+    // The objects of the cycle without the buffers between, at most k_longest_cycle; of a lost block: itself.
+    std::vector<leak_step> steps;
     block_index example = k_no_block;
 };
 

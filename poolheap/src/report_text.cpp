@@ -78,13 +78,11 @@ std::string step_name(report::step const& s, bool is_cycle) {
     return s.member.empty() ? s.type + '+' + std::to_string(s.offset) : place(s.type, s.offset, s.member);
 }
 
-bool is_buffer(report::step const& s) { return s.type.starts_with("buffer "); }
-
-// The cycle without the buffers between its objects, and what repeats once.
+// What repeats is shown once.
 std::string cycle_text(report::leak_row const& g) {
     std::vector<std::string> names;
     for (report::step const& s : g.cycle)
-        if (!g.is_cycle || !is_buffer(s)) names.push_back(step_name(s, g.is_cycle));
+        names.push_back(step_name(s, g.is_cycle));
     if (!g.is_cycle) return names.front();
     std::string const first = g.cycle.front().type;
     std::size_t period = 1;
