@@ -94,9 +94,9 @@ private:
     std::vector<root_reference> m_root_references;
     std::vector<block_index> m_to_walk;  // blocks that became named behind the scan
     std::unordered_map<std::uint64_t, type_id_t>
-        m_labels;                  // type and offset of the holder -> "buffer held by ..."
+        m_labels;  // type and offset of the holder -> "buffer held by ..."
     std::unordered_map<std::string, type_id_t> m_label_by_name;
-    std::vector<bool> m_is_label;   // by type
+    std::vector<bool> m_is_label;  // by type
 };
 
 }  // namespace poolheap
