@@ -383,6 +383,11 @@ struct alignas(k_cache_line) chunk {
         return s;
     }
 
+    // Of 2 MiB that should be a huge page.
+    [[nodiscard]] bool is_small_and_full() const noexcept {
+        return may_be_small && !has_purged && held >= granules / 8 * 7;
+    }
+
     // The record before the span `s`, the last one of the span there, or null; and the first record of the span after it.
     [[nodiscard]] static slab* before(slab& s) noexcept {
         return s.owner->index_of(s) == 0 ? nullptr : &s - 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The memory of a pool in spans: takes chunks from upstream, gives slabs to size classes, takes empty slabs back for any other
-// class, and returns empty chunks. A block that no class serves is a span of its own.
+// The memory of a pool in spans: divides chunks, gives slabs to size classes, takes empty slabs back for any other class, and returns
+// empty chunks. A block that no class serves is a span of its own.
 //
 //   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
 //
@@ -18,69 +18,33 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/checked_memory.hpp"
-#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/chunk_source.hpp"
 #include "pooled/heap/free_spans.hpp"
-#include "pooled/heap/misuse.hpp"
-#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
-#include "pooled/plugins/copies.hpp"
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <new>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// A bounded pool takes its memory in at least sixteen pieces, so that a large block still fits beside small ones.
-[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
-    if (max_bytes == 0) return k_default_chunk_bytes;
-    return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
-}
-
-// Memory that is reserved for one type: free spans for only one or two size classes, in which its objects are allocated. A reserved
-// span stays reserved, through all its uses, until all reservations end. Guarded by the lock of the heap.
-//
-// A reserve() in progress collects its spans in a separate reservation until it has all of them. If it fails, the spans are as
-// before.
-struct reservation {
-    std::array<class_index, 2> classes{k_no_class, k_no_class};
-    slab_list free;
-    list_links<reservation> links;
-    std::size_t grown = 0;                 // bytes of chunks that were added for it
-    bool is_settled = false;               // no reserve() is in progress for it
-    void const* by = &t_upstream_calls();  // the thread of the reserve()
-
-    [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
-};
-
-class slab_heap {
+class slab_heap : private chunk_source {
 public:
-    struct shape {
-        std::uint32_t pool_id;
-        bool is_shared;
-        bool has_small_slabs;
-        std::size_t chunk_bytes;
-        bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
-    };
-    // What a span is needed for: a slab of class `c`. It holds `bytes` at `align`, and has better `granules`.
-    struct request {
-        std::size_t granules;
-        std::size_t bytes;
-        std::size_t align = k_granule_bytes;
-        class_index c = k_exact;
-    };
-
+    using chunk_source::refused;
+    using chunk_source::request;
+    using chunk_source::request_for;
+    using chunk_source::shape;
+    using chunk_source::unit;
     slab_heap(shape const& what, upstream& from) noexcept
-        : m_shape(what), m_upstream(from), m_mutex(!what.is_shared) {}
+        : chunk_source(what, from), m_mutex(!what.is_shared) {}
     ~slab_heap() {
         upstream::call under_way(m_upstream);
         deallocate(detach_all(under_way), under_way, refused::abandon);
@@ -100,7 +64,6 @@ public:
         return all;
     }
     // Requires detached chunks. One that the system does not take back is free again, unless this is the pool's end.
-    enum class refused : bool { keep, abandon };
     std::size_t deallocate(intrusive_list<chunk> list, upstream::call& under_way, refused what) noexcept {
         std::size_t bytes = 0;
         for (chunk& c : list) {
@@ -115,20 +78,6 @@ public:
             }
         }
         return bytes;
-    }
-
-    // Of which chunks are multiples: whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
-    [[nodiscard]] std::size_t unit() const noexcept {
-        return m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
-    }
-
-    // `exact`: the block, if `c` is k_exact.
-    [[nodiscard]] request request_for(class_index c, large_shape exact = {}) const noexcept {
-        if (c != k_exact) return {.granules = granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
-        std::size_t const bytes = detail::larger<std::size_t>(exact.bytes, 1);
-        return {.granules = bytes / k_granule_bytes + (bytes % k_granule_bytes != 0),
-                .bytes = bytes,
-                .align = detail::larger(exact.align, k_granule_bytes)};
     }
 
     // A slab with all blocks free; null: the caller must call grow(). `exact`: as for request_for().
@@ -207,11 +156,11 @@ public:
         while (std::size_t left = missing()) {
             if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
             while (left != 0) {
-                bool const is_added = add_chunk(what, [&](chunk const& fresh) {
-                    r.grown += fresh.bytes;
-                    left = claim_free(r, what, left);
-                });
-                if (!is_added) return false;
+                if (!add_chunk(what, [&](chunk const& fresh) {
+                        r.grown += fresh.bytes;
+                        left = claim_free(r, what, left);
+                    }))
+                    return false;
             }
         }
         return true;
@@ -220,12 +169,7 @@ public:
     [[nodiscard]] std::size_t claim(attempt& by, request const& what, std::size_t count) noexcept {
         scoped_lock const lock(m_mutex);
         reservation& r = *by.m_reservation;
-        std::size_t have = 0;
-        for (reservation const& one : m_reservations)
-            if (&one == &r || (one.is_settled && one.classes == r.classes))
-                for (slab const& s : one.free)
-                    have += blocks_in(s, what);
-        return claim_free(r, what, count - detail::smaller(count, have));
+        return claim_free(r, what, count - detail::smaller(count, m_reservations.free_blocks(r, what)));
     }
     // Makes the pages of what was reserved resident.
     void touch(attempt& by) noexcept {
@@ -245,7 +189,7 @@ public:
     }
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
         scoped_lock const lock(m_mutex);
-        return detail::any_of(m_reservations, [c](reservation const& r) { return r.serves(c); });
+        return m_reservations.serve(c);
     }
 
     // Ends all reservations. O(spans).
@@ -305,7 +249,7 @@ public:
         bool is_any = false;
         scoped_lock const lock(m_mutex);
         for (chunk& c : m_chunks) {
-            c.full_periods = !is_small_and_full(c) ? 0 : c.full_periods == 0 ? 1 : 2;
+            c.full_periods = !c.is_small_and_full() ? 0 : c.full_periods == 0 ? 1 : 2;
             is_any = is_any || c.full_periods == 2;
         }
         if (is_any && m_next_collapse.load(std::memory_order_relaxed) == k_no_collapse)
@@ -323,7 +267,7 @@ public:
             return;
         scoped_lock const lock(m_mutex);
         for (chunk& c : m_chunks) {
-            if (c.full_periods != 2 || !is_small_and_full(c)) continue;
+            if (c.full_periods != 2 || !c.is_small_and_full()) continue;
             c.may_be_small = false;
             c.full_periods = 0;
             std::int64_t const took = platform::collapse_page(c.base, c.bytes);
@@ -367,8 +311,7 @@ public:
         return m_free.granules() * k_granule_bytes;
     }
 
-    // Without the lock.
-    [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes; }
+    [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes; }  // without the lock
 
     // Checks every structure. O(granules).
     [[nodiscard]] bool is_valid() noexcept {
@@ -386,14 +329,7 @@ public:
     }
 
 private:
-    static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
-    static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
-    static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
-    static constexpr std::int64_t k_no_collapse = std::numeric_limits<std::int64_t>::max();
-
-    [[nodiscard]] static bool is_small_and_full(chunk const& c) noexcept {
-        return c.may_be_small && !c.has_purged && c.held >= c.granules / 8 * 7;
-    }
+    static constexpr std::int64_t k_no_collapse = INT64_MAX;
 
     // Calls then(chunk) under the lock.
     template <class Then>
@@ -413,118 +349,10 @@ private:
         return true;
     }
 
-    // How many granules a slab of the class best has.
-    [[nodiscard]] std::size_t granules_for(class_index c) const noexcept {
-        class_geometry const& g = k_geometry[c];
-        if (!m_shape.has_small_slabs) return g.slab_granules;
-        std::size_t granules = g.least_granules();
-        while (granules < g.slab_granules && !g.uses(granules * k_granule_bytes))
-            ++granules;
-        return granules;
-    }
-
     // The heap cannot grow: until it can again, all free spans are looked at, so that a bound is exact. Takes the lock.
     void note_refusal() noexcept {
         scoped_lock const lock(m_mutex);
         m_was_refused = true;
-    }
-
-    // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
-    // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
-    // `under_way` must be settled once other threads can find the chunk.
-    [[nodiscard]] chunk* take_chunk(request const& what, upstream::call& under_way) {
-        std::size_t const least = round_up(what.bytes, unit());
-        std::size_t bytes = m_shape.chunk_bytes;
-        if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
-            bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
-        bytes = detail::larger(bytes, what.granules * k_granule_bytes);
-        // Chunks as long as their alignment touch, and are one mapping.
-        if (m_upstream.is_system() && !m_upstream.is_bounded() && what.align <= k_longest_for_align)
-            bytes = detail::larger(bytes, what.align);
-        if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit());
-        if (bytes < least) return nullptr;
-        for (;; bytes = detail::larger(least, round_down(bytes / 2, unit()))) {
-            chunk* const c = take_exactly(bytes, what, bytes <= least, under_way);
-            if (c != nullptr || bytes <= least) return c;
-        }
-    }
-
-    // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
-    // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used; and small
-    // blocks with a large alignment touch a page each.
-    [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, request const& what) const noexcept {
-        if (what.bytes <= k_max_block_bytes)
-            return m_upstream.used() < k_least_for_huge_pages || what.align > k_granule_bytes ? 0 : bytes;
-        if (what.bytes < k_huge_page_bytes) return 0;
-        if (bytes > what.granules * k_granule_bytes) return bytes;  // the rest serves other blocks
-        std::size_t const touched = what.c == k_exact ? what.bytes : k_geometry[what.c - 1].block_bytes;
-        return detail::smaller(bytes, touched + k_huge_page_bytes / 2);
-    }
-
-    // Null when the bound is reached, or when upstream does not have that much but may have less.
-    [[nodiscard]] chunk* take_exactly(std::size_t bytes, request const& what, bool is_last,
-                                      upstream::call& under_way) {
-        std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
-        if (count > k_max_granules) POOLED_THROW_OR(std::bad_alloc(), nullptr);
-        std::size_t const dense = dense_bytes(bytes, what);
-        void* base = nullptr;
-        POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, dense); }
-        POOLED_CATCH(std::bad_alloc const&) {
-            if (is_last) POOLED_RETHROW;
-        }
-        if (base == nullptr) return nullptr;
-        if ((address_of(base) & (what.align - 1)) != 0) [[unlikely]]
-            fail_with(
-                "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
-                "requested; its do_allocate must honour the alignment",
-                name_of_pool(m_shape.pool_id), base, bytes, what.align);
-        bool const is_mapped = g_page_map.prepare(base, bytes) && checked_memory::prepare(base, bytes);
-        void* const records =
-            is_mapped ? g_metadata.try_allocate_zeroed(chunk::descriptor_bytes(count)) : nullptr;
-        if (records == nullptr) {
-            if (!m_upstream.deallocate(base, bytes, what.align, under_way))
-                m_upstream.abandon(base, bytes, under_way);
-            POOLED_THROW_OR(std::bad_alloc(), nullptr);
-        }
-
-        auto* const c = ::new (records) chunk;
-        c->base = static_cast<std::byte*>(base);
-        c->bytes = bytes;
-        c->align_log = static_cast<std::uint8_t>(std::countr_zero(what.align));
-        c->may_be_small = bytes == k_huge_page_bytes && m_upstream.wants_huge_pages(dense);
-        c->number = detail::next_region();
-        c->outer = g_page_map.find(base);
-        c->was_live = checked_memory::set_exists(base, false);
-        c->granules = static_cast<std::uint32_t>(count);
-        c->record(0).granules = c->granules;
-        map(c->record(0));
-        return c;
-    }
-
-    // Requires a detached chunk, whose bytes are of `under_way`. False when the system did not take it back: the chunk is as before or, if
-    // it is abandoned, gone, and only its addresses are lost.
-    [[nodiscard]] bool return_chunk(chunk& c, upstream::call& under_way, refused what) noexcept {
-        g_page_map.assign(c.base, c.bytes, c.outer);  // before another thread can get the memory
-        checked_memory::set_exists(c.base, c.was_live);
-        if constexpr (k_hardened)
-            if (!m_upstream.is_system()) free_mark::take_off(c.base);  // a pool there has the same mark
-        bool const is_returned =
-            m_upstream.deallocate(c.base, c.bytes, std::size_t{1} << c.align_log, under_way);
-        if (!is_returned && what == refused::keep) return map(c.records()[0]), false;
-        if (!is_returned) m_upstream.abandon(c.base, c.bytes, under_way);
-        g_metadata.deallocate(&c, chunk::descriptor_bytes(c.granules));
-        return is_returned;
-    }
-
-    // The granules of a span lead to its first record. O(granules).
-    void map(slab& s) const noexcept {
-        g_page_map.assign(s.memory(), s.bytes(), map_entry(m_shape.pool_id, &s, !m_shape.is_shared));
-    }
-
-    // The pages of the free bytes [first, end) of a slab may change from now on. Those of a span without a class could already.
-    void end_free(slab const& s, std::size_t first, std::size_t end) const noexcept {
-        if (s.size_class <= k_exact)
-            checked_memory::end_free(s.memory() + first, s.memory() + end, s.block_bytes());
     }
 
     // The functions that follow require the lock, unless noted.
@@ -532,11 +360,8 @@ private:
     // A free span, first of those reserved for the class: of the best length or longer; else a shorter one of which at most an eighth is
     // left over, or, when the bound allows no more or the chunk is shorter, any that holds a block.
     [[nodiscard]] slab* find(request const& what) noexcept {
-        for (reservation const& r : m_reservations)
-            if (r.serves(what.c))
-                for (slab& s : r.free)
-                    if (blocks_in(s, what) != 0) return &s;
-        return find_unreserved(what);
+        slab* const reserved = m_reservations.find_span(what);
+        return reserved != nullptr ? reserved : find_unreserved(what);
     }
     [[nodiscard]] slab* find_unreserved(request const& what) noexcept {
         free_spans::wish const wish{what.granules, what.bytes, what.align};
@@ -552,16 +377,6 @@ private:
         }
         return nullptr;
     }
-    // How many blocks a reserved span holds. One block that no class serves has a span as long, or a granule longer, since the headers of
-    // one type's forms differ by a few words.
-    [[nodiscard]] static std::size_t blocks_in(slab const& s, request const& what) noexcept {
-        if (what.c != k_exact) return k_geometry[what.c].blocks_in(s.bytes());
-        return s.granules - what.granules <= 1 && what.bytes <= s.bytes() &&
-                       free_spans::skip_to(s, what.align) == 0
-                   ? 1
-                   : 0;
-    }
-
     // Takes what is needed of a free span out of its list; all of a reserved one.
     slab& hold(slab& s, request const& what) noexcept {
         if (s.reserved_for != nullptr) {
@@ -621,8 +436,7 @@ private:
         scoped_lock const lock(m_mutex);
         note_gain();
         r.is_settled = true;
-        for (reservation& earlier : m_reservations)
-            if (&earlier != &r && earlier.is_settled && earlier.classes == r.classes) return end(r, &earlier);
+        if (reservation* const earlier = m_reservations.settled_like(r)) end(r, earlier);
     }
 
     // The rest requires the lock. Reserves free spans for `count` blocks, and returns how many are missing.
@@ -633,7 +447,7 @@ private:
             slab& mine = hold(*s, what);
             mine.reserved_for = &r;
             r.free.push_front(mine);
-            count -= detail::smaller(count, blocks_in(mine, what));
+            count -= detail::smaller(count, reservation_list::blocks_in(mine, what));
         }
         return count;
     }
@@ -672,16 +486,14 @@ private:
         }
     }
 
-    shape m_shape;
-    upstream& m_upstream;
     mutex m_mutex;
     intrusive_list<chunk> m_chunks;
     atomic<std::int64_t> m_next_collapse{k_no_collapse};  // not before; one thread at a time takes it
     free_spans m_free;
-    intrusive_list<reservation> m_reservations;  // the latest first
-    bool m_was_refused = false;                  // the last attempt to grow failed
-    observed<std::size_t> m_empty_bytes;         // of chunks with held == 0
-    observed<std::uint32_t> m_gains{1};          // odd
+    reservation_list m_reservations;
+    bool m_was_refused = false;           // the last attempt to grow failed
+    observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
+    observed<std::uint32_t> m_gains{1};   // odd
 };
 
 }  // namespace detail

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Chunks from upstream, and back to it: how long they are, their records, their entries in the page map, and what the checked and the
+// hardened build record of them. Nothing here takes a lock of the heap, since upstream may use the pool.
+//
+//   chunk_bytes, or as much as the pool has ─▶ longer for a longer request ─▶ shorter at the bound ─▶ halves, while upstream refuses
+//
+// Any thread may call. O(granules of the chunk), besides what upstream takes.
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/checked_memory.hpp"
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/misuse.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/plugins/copies.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// A bounded pool takes its memory in at least sixteen pieces, so that a large block still fits beside small ones.
+[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
+    if (max_bytes == 0) return k_default_chunk_bytes;
+    return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
+}
+
+class chunk_source {
+public:
+    struct shape {
+        std::uint32_t pool_id;
+        bool is_shared;
+        bool has_small_slabs;
+        std::size_t chunk_bytes;
+        bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
+    };
+    // What a span is needed for: a slab of class `c`. It holds `bytes` at `align`, and has better `granules`.
+    struct request {
+        std::size_t granules;
+        std::size_t bytes;
+        std::size_t align = k_granule_bytes;
+        class_index c = k_exact;
+    };
+
+    chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}
+
+    // Of which chunks are multiples: whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
+    [[nodiscard]] std::size_t unit() const noexcept {
+        return m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
+    }
+
+    // `exact`: the block, if `c` is k_exact.
+    [[nodiscard]] request request_for(class_index c, large_shape exact = {}) const noexcept {
+        if (c != k_exact) return {.granules = granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
+        std::size_t const bytes = detail::larger<std::size_t>(exact.bytes, 1);
+        return {.granules = bytes / k_granule_bytes + (bytes % k_granule_bytes != 0),
+                .bytes = bytes,
+                .align = detail::larger(exact.align, k_granule_bytes)};
+    }
+
+    // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
+    // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
+    // `under_way` must be settled once other threads can find the chunk.
+    [[nodiscard]] chunk* take_chunk(request const& what, upstream::call& under_way) {
+        std::size_t const least = round_up(what.bytes, unit());
+        std::size_t bytes = m_shape.chunk_bytes;
+        if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
+            bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
+        bytes = detail::larger(bytes, what.granules * k_granule_bytes);
+        // Chunks as long as their alignment touch, and are one mapping.
+        if (m_upstream.is_system() && !m_upstream.is_bounded() && what.align <= k_longest_for_align)
+            bytes = detail::larger(bytes, what.align);
+        if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit());
+        if (bytes < least) return nullptr;
+        for (;; bytes = detail::larger(least, round_down(bytes / 2, unit()))) {
+            chunk* const c = take_exactly(bytes, what, bytes <= least, under_way);
+            if (c != nullptr || bytes <= least) return c;
+        }
+    }
+
+    // What to do with a chunk that the system does not take back.
+    enum class refused : bool { keep, abandon };
+    // Requires a chunk in no list, whose bytes are of `under_way`. False when the system did not take it back: the chunk is as before or, if
+    // it is abandoned, gone, and only its addresses are lost.
+    [[nodiscard]] bool return_chunk(chunk& c, upstream::call& under_way, refused what) noexcept {
+        g_page_map.assign(c.base, c.bytes, c.outer);  // before another thread can get the memory
+        checked_memory::set_exists(c.base, c.was_live);
+        if constexpr (k_hardened)
+            if (!m_upstream.is_system()) free_mark::take_off(c.base);  // a pool there has the same mark
+        bool const is_returned =
+            m_upstream.deallocate(c.base, c.bytes, std::size_t{1} << c.align_log, under_way);
+        if (!is_returned && what == refused::keep) return map(c.records()[0]), false;
+        if (!is_returned) m_upstream.abandon(c.base, c.bytes, under_way);
+        g_metadata.deallocate(&c, chunk::descriptor_bytes(c.granules));
+        return is_returned;
+    }
+
+    // The granules of a span lead to its first record. O(granules).
+    void map(slab& s) const noexcept {
+        g_page_map.assign(s.memory(), s.bytes(), map_entry(m_shape.pool_id, &s, !m_shape.is_shared));
+    }
+
+    // The pages of the free bytes [first, end) of a slab may change from now on. Those of a span without a class could already.
+    static void end_free(slab const& s, std::size_t first, std::size_t end) noexcept {
+        if (s.size_class <= k_exact)
+            checked_memory::end_free(s.memory() + first, s.memory() + end, s.block_bytes());
+    }
+
+private:
+    static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
+    static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
+    static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
+
+    // How many granules a slab of the class best has.
+    [[nodiscard]] std::size_t granules_for(class_index c) const noexcept {
+        class_geometry const& g = k_geometry[c];
+        if (!m_shape.has_small_slabs) return g.slab_granules;
+        std::size_t granules = g.least_granules();
+        while (granules < g.slab_granules && !g.uses(granules * k_granule_bytes))
+            ++granules;
+        return granules;
+    }
+
+    // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
+    // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used; and small
+    // blocks with a large alignment touch a page each.
+    [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, request const& what) const noexcept {
+        if (what.bytes <= k_max_block_bytes)
+            return m_upstream.used() < k_least_for_huge_pages || what.align > k_granule_bytes ? 0 : bytes;
+        if (what.bytes < k_huge_page_bytes) return 0;
+        if (bytes > what.granules * k_granule_bytes) return bytes;  // the rest serves other blocks
+        std::size_t const touched = what.c == k_exact ? what.bytes : k_geometry[what.c - 1].block_bytes;
+        return detail::smaller(bytes, touched + k_huge_page_bytes / 2);
+    }
+
+    // Null when the bound is reached, or when upstream does not have that much but may have less.
+    [[nodiscard]] chunk* take_exactly(std::size_t bytes, request const& what, bool is_last,
+                                      upstream::call& under_way) {
+        std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
+        if (count > k_max_granules) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        std::size_t const dense = dense_bytes(bytes, what);
+        void* base = nullptr;
+        POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, dense); }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (is_last) POOLED_RETHROW;
+        }
+        if (base == nullptr) return nullptr;
+        if ((address_of(base) & (what.align - 1)) != 0) [[unlikely]]
+            fail_with(
+                "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
+                "requested; its do_allocate must honour the alignment",
+                name_of_pool(m_shape.pool_id), base, bytes, what.align);
+        bool const is_mapped = g_page_map.prepare(base, bytes) && checked_memory::prepare(base, bytes);
+        void* const records =
+            is_mapped ? g_metadata.try_allocate_zeroed(chunk::descriptor_bytes(count)) : nullptr;
+        if (records == nullptr) {
+            if (!m_upstream.deallocate(base, bytes, what.align, under_way))
+                m_upstream.abandon(base, bytes, under_way);
+            POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        }
+
+        auto* const c = ::new (records) chunk;
+        c->base = static_cast<std::byte*>(base);
+        c->bytes = bytes;
+        c->align_log = static_cast<std::uint8_t>(std::countr_zero(what.align));
+        c->may_be_small = bytes == k_huge_page_bytes && m_upstream.wants_huge_pages(dense);
+        c->number = detail::next_region();
+        c->outer = g_page_map.find(base);
+        c->was_live = checked_memory::set_exists(base, false);
+        c->granules = static_cast<std::uint32_t>(count);
+        c->record(0).granules = c->granules;
+        map(c->record(0));
+        return c;
+    }
+
+    shape m_shape;
+
+protected:
+    upstream& m_upstream;
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE
