@@ -110,7 +110,7 @@ constinit struct alignas(k_cache_line) {  // alone in its line
 constinit std::atomic<bool> g_trusts_sizes{false};
 char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
 int g_stats_file = -1;
-struct stat g_stats_identity {};
+struct stat g_stats_identity{};
 
 [[nodiscard]] pool_options read_options() noexcept {
     pool_options options{.name = k_default_pool_name};
@@ -168,7 +168,7 @@ void write_all(int file, std::string_view text) noexcept {
 }
 
 [[nodiscard]] bool is_stats_file_open() noexcept {
-    struct stat now {};
+    struct stat now{};
     return ::fstat(g_stats_file, &now) == 0 && now.st_dev == g_stats_identity.st_dev &&
            now.st_ino == g_stats_identity.st_ino;
 }

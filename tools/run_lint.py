@@ -25,7 +25,7 @@ SLOW_EXAMPLES = {"asio_server", "capture_pipeline", "json_documents"}
 UNTESTED_SYSTEMS = ["aarch64-macos", "x86_64-macos", "x86_64-freebsd", "x86_64-netbsd", "x86_64-linux-musl"]
 OF_OTHER_SYSTEMS = {"platform_apple", "platform_windows"}
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
-CXX_FOLDERS = ["include", "compat", "test", "bench", "poolprofile", "examples"]
+CXX_FOLDERS = ["include", "src", "compat", "poolheap", "test", "bench", "poolprofile", "examples"]
 PYTHON_FOLDERS = ["tools", "poolbench", "poolprofile"]
 
 
@@ -62,7 +62,8 @@ def check_tidy() -> bool:
     out = ROOT / "build" / "lint"
     shutil.rmtree(out, ignore_errors=True)
     (out / "examples").mkdir(parents=True)
-    everything = (path.relative_to(ROOT / "include") for path in (ROOT / "include/pooled").rglob("*.hpp"))
+    folders = [ROOT / "include", ROOT / "compat/include"]
+    everything = (path.relative_to(folder) for folder in folders for path in folder.rglob("*.hpp"))
     headers = sorted(path for path in everything if path.stem not in OF_OTHER_SYSTEMS)
     examples = [
         path.relative_to(ROOT) for path in sorted((ROOT / "examples").glob("*.cpp")) if path.stem not in SLOW_EXAMPLES

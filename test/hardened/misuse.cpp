@@ -35,7 +35,6 @@
 #include <utility>
 #include <vector>
 
-
 namespace {
 
 template <class Pool>

@@ -6,10 +6,10 @@
 
 #include "pooled/pool.hpp"
 
+#include "compat/test/unit/boost_pool_sides.hpp"
 #include "support/in_child.hpp"
 #include "support/lives.hpp"
 #include "support/sanitizer.hpp"
-#include "compat/test/unit/boost_pool_sides.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 
 #include "pooled/compat/boost_pool.hpp"
 
-#include "support/sanitizer.hpp"
 #include "compat/test/unit/boost_pool_sides.hpp"
+#include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 

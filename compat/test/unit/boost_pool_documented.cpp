@@ -3,8 +3,8 @@
 
 #include "pooled/compat/boost_pool.hpp"
 
-#include "support/lives.hpp"
 #include "compat/test/unit/boost_pool_sides.hpp"
+#include "support/lives.hpp"
 
 #include <gtest/gtest.h>
 

@@ -373,7 +373,7 @@ inline void live_census::count() noexcept {
                 char const* const first = begin != nullptr ? begin + 4 : type->name;
                 std::size_t length = 0;
                 while (first[length] != '\0' && first[length] != ';' &&
-                       !(first[length] == ']' && first[length + 1] == '\0'))
+                       (first[length] != ']' || first[length + 1] != '\0'))
                     ++length;
                 of = m_groups.size;
                 add(key, first, length, bytes);

@@ -214,7 +214,8 @@ public:
     template <sharing Sharing, bool Early = false>
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop() noexcept {
         if constexpr (Sharing == sharing::shared)
-            return pop_from(POOLED_THREAD_GET_AT(t_state, near_caches, m_index), Early ? std::uint32_t{m_spare} : 0);
+            return pop_from(POOLED_THREAD_GET_AT(t_state, near_caches, m_index),
+                            Early ? std::uint32_t{m_spare} : 0);
         else
             return m_core.local_cache().recycled.pop_above(0);
     }
