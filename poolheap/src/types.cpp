@@ -68,8 +68,8 @@ type_namer::type_namer(image const& from, symbols const& names, heap const& bloc
     add({});
     for (mapping const& m : from.mappings())
         if (m.executable)
-            for (address at = m.begin & ~(k_region - 1); at < m.end; at += k_region)
-                m_is_near_code[at / k_region % k_regions] = true;
+            for (address i = 0; i <= std::min<address>((m.end - m.begin) / k_region + 1, k_regions); ++i)
+                m_is_near_code[(m.begin / k_region + i) % k_regions] = true;
 }
 
 type_id_t type_namer::add(type t) {
