@@ -112,6 +112,9 @@ public:
     void deferred(address a) { m_waiting.push_back(a); }
     void own(address a) { m_own.push_back(a); }
     void chunk(address begin, std::uint64_t bytes, std::uint32_t outer) {
+        constexpr std::uint64_t k_most = std::uint64_t{1} << 40;
+        if (m_image.find_mapping(begin) == nullptr || bytes > k_most)
+            return doubt("the record of a chunk is damaged: its blocks are left out");
         m_heap.m_pool_memory.emplace_back(begin, begin + bytes);
         if (outer != 0) m_chunks_in_blocks.emplace_back(begin, outer);
     }
