@@ -75,10 +75,9 @@ def _number(value: float) -> str:
 
 def _bounds(test: dict) -> str:
     low, high = test.get("at_least"), test.get("at_most")
-    also = f", or {_number(test['or_at_most_ns'])} ns" if "or_at_most_ns" in test else ""
     if low is not None and high is not None:
         return f"{_number(low)} to {_number(high)}"
-    return f"at least {_number(low)}" if low is not None else f"at most {_number(high)}{also}"
+    return f"at least {_number(low)}" if low is not None else f"at most {_number(high)}"
 
 
 def _judge(test: dict, low: float, high: float) -> Verdict:
@@ -132,12 +131,6 @@ def _test(test: dict, estimated: Rows, common: Where, installed: Sequence[str]) 
     if not math.isfinite(high):
         return unknown("one run shows no interval", value)
     verdict = _judge(test, low, high)
-    if "or_at_most_ns" in test:
-        by_time = _judge({"at_most": test["or_at_most_ns"]}, upper["low"], upper["high"])
-        if by_time is Verdict.holds:
-            return Test(what, bounds, Verdict.holds, value, low, high, f"{upper['median']:.3g} ns")
-        if verdict is Verdict.fails and by_time is Verdict.unknown:
-            verdict = Verdict.unknown
     if verdict is Verdict.unknown:
         return unknown("the interval lies across a bound: more samples decide", value, low, high)
     return Test(what, bounds, verdict, value, low, high)
