@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -28,7 +29,7 @@ namespace {
 
 namespace inspect = pooled::inspect;
 
-constexpr std::size_t k_most = std::size_t{1} << 22;  // elements of a list: more is a circle
+constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 40;  // of a chunk
 constexpr address k_page = 4096;
 constexpr address k_granule = address{16} << 10;  // of the index
 
@@ -112,9 +113,9 @@ public:
     void deferred(address a) { m_waiting.push_back(a); }
     void own(address a) { m_own.push_back(a); }
     void chunk(address begin, std::uint64_t bytes, std::uint32_t outer) {
-        constexpr std::uint64_t k_most = std::uint64_t{1} << 40;
-        if (m_image.find_mapping(begin) == nullptr || bytes > k_most)
-            return doubt("the record of a chunk is damaged: its blocks are left out");
+        if (bytes == 0 || bytes > k_most_bytes || begin > ~bytes || !m_image.get<std::byte>(begin) ||
+            !m_image.get<std::byte>(begin + bytes - 1))
+            return doubt("a chunk's record is damaged or was being changed: its memory is left out");
         m_heap.m_pool_memory.emplace_back(begin, begin + bytes);
         if (outer != 0) m_chunks_in_blocks.emplace_back(begin, outer);
     }
@@ -138,6 +139,7 @@ public:
     void piece(address begin, std::uint64_t bytes) {
         auto const& arena = m_layout.of_arena;
         if (begin >= m_core.first && begin < m_core.second) return;
+        if (bytes > k_most_bytes || begin > ~bytes) return;
         if (m_core.second == 0) m_core = {begin, begin + bytes};
         if (bytes > arena.largest_piece) return add_record(begin, round_up(bytes, arena.page_bytes));
         add_record(round_down(begin, arena.region_bytes), arena.region_bytes);
@@ -155,7 +157,7 @@ private:
         bytes_of const all(m_image, address_of(m_layout.arena), m_layout.arena_bytes);
         for (std::uint32_t i = 0; i < arena.list_count; ++i) {
             auto region = all.at<address>(arena.m_regions + std::size_t{i} * arena.list_bytes);
-            for (std::size_t n = 0; region != 0 && n < k_most; ++n) {
+            for (inspect::circle all_regions; region != 0 && !all_regions.is_closed_by(region);) {
                 add_record(region, arena.region_bytes);
                 region = m_image.get<address>(region + arena.next).value_or(0);
             }
@@ -310,6 +312,21 @@ std::map<std::uint32_t, std::string> read_types(image const& from, address direc
     return names;
 }
 
+// The numbers by which loops end and memory is taken.
+bool is_plausible(inspect::record const& r) {
+    auto const is_size = [](std::uint64_t n) {
+        return std::has_single_bit(n) && n >= k_page && n <= 1U << 30;
+    };
+    return r.page_map_bytes <= 1U << 30 && r.registry_bytes <= 1U << 30 && r.arena_bytes <= 1U << 30 &&
+           r.map.root_entries <= 1U << 20 && r.map.leaf_bits >= 24 && r.map.leaf_bits <= 40 &&
+           is_size(r.map.granule_bytes) && r.of_registry.max_pools <= 1U << 20 &&
+           r.of_memory.slot_count <= 1024 && r.geometry.count <= 256 &&
+           r.of_cache.class_count <= r.geometry.count && r.of_slab.bits_words != 0 &&
+           r.of_slab.bits_words <= 64 && r.of_arena.list_count <= 1U << 16 &&
+           is_size(r.of_arena.region_bytes) && is_size(r.of_arena.page_bytes) &&
+           r.of_directory.type_numbers <= 1U << 20;
+}
+
 // Of each copy of the library's state in which a pool was made; and the types that they number together.
 std::vector<inspect::record> find_records(image const& from, std::map<std::uint32_t, std::string>& types) {
     std::set<address> directories;
@@ -344,7 +361,8 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
             if (!copy || !seen.insert(at).second) break;
             at = (*copy)[1];
             auto record = from.get<inspect::record>((*copy)[2]);
-            if (!record || record->magic != inspect::k_magic)
+            if (!record || record->magic != inspect::k_magic ||
+                (record->layout == inspect::k_layout && !is_plausible(*record)))
                 throw error("the record of pooled in this image is damaged or missing");
             if (record->layout == 0 || record->layout > inspect::k_layout ||
                 record->bytes != sizeof(inspect::record))

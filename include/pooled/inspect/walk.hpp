@@ -8,7 +8,7 @@
 //   for_each_slab ─▶ read_slab     blocks whose bits are clear
 //
 // What is read may change meanwhile, be damaged, or have been caught in the middle of a change: each count and pointer is checked
-// before it is used, each list ends after k_most elements, and what does not fit is left out and said: Visitor::doubt(sentence).
+// before it is used, each list ends where it becomes a circle, and what does not fit is left out and said: Visitor::doubt(sentence).
 // Takes no lock, allocates nothing. Like record.hpp, this file uses nothing of the library.
 //
 // Memory:   std::size_t read(std::uint64_t from, void* to, std::size_t bytes) const; a result below `bytes` is a failure
@@ -32,6 +32,20 @@
 namespace pooled::inspect {
 
 using address = std::uint64_t;
+
+// Whether a list that is followed returns to an element (Brent, 1980): then it is damaged.
+class circle {
+public:
+    [[nodiscard]] bool is_closed_by(address at) noexcept {
+        if (at == m_seen) return true;
+        if (std::has_single_bit(++m_count)) m_seen = at;
+        return false;
+    }
+
+private:
+    address m_seen = 0;
+    std::uint64_t m_count = 0;
+};
 
 template <class Memory, class Visitor>
 class walk {
@@ -89,7 +103,7 @@ public:
 
 private:
     static constexpr std::size_t k_name_bytes = 64;
-    static constexpr std::uint64_t k_most = std::uint64_t{1} << 22;
+    static constexpr std::uint64_t k_most = std::uint64_t{1} << 22;  // bytes of an array, elements of a ring
     static constexpr std::uint32_t k_batch = 1024;
     static constexpr std::uint64_t k_low_48 = (std::uint64_t{1} << 48) - 1;
     static constexpr std::uint32_t k_slab_words =
@@ -147,8 +161,8 @@ private:
     void read_caches(address memory, bool is_recycling) {
         auto const& of = m_layout.of_cache;
         address at = get<address>(memory + m_layout.of_memory.first_cache);
-        for (std::uint64_t n = 0; at != 0; ++n) {
-            if (address next = 0; n == k_most || !read(at + of.next, next))
+        for (circle all; at != 0;) {
+            if (address next = 0; all.is_closed_by(at) || !read(at + of.next, next))
                 return m_to.doubt("a pool's list of caches was read in the middle of a change: free blocks "
                                   "in some count as in use");
             m_to.piece(at, of.bytes);
@@ -198,8 +212,9 @@ private:
         }
         if (kind == extension_kind::deferred_objects) {
             m_deferred = get<deferred_layout>(description);
+            if (m_deferred.window > k_batch || m_deferred.most_words > k_batch) m_deferred = {};
             address queue = get<address>(at + m_deferred.kept);
-            for (std::uint64_t n = 0; queue != 0 && n < k_most; ++n)
+            for (circle all; queue != 0 && !all.is_closed_by(queue);)
                 queue = read_queue(queue);
         }
         return false;
@@ -208,10 +223,11 @@ private:
         constexpr std::uint32_t k_ways = 8;
         address tops[k_ways]{};
         if (layout.ways != k_ways || !read(at + layout.stack_tops, tops)) return;
-        for (auto left = get<std::uint64_t>(at + layout.stack_size); left-- != 0;) {
+        std::uint64_t left = get<std::uint64_t>(at + layout.stack_size);
+        for (circle all; left-- != 0;) {
             address& top = tops[left % k_ways];
             address const link = get<address>(top);
-            if (link % 8 != layout.tag)
+            if (link % 8 != layout.tag || all.is_closed_by(top))
                 return m_to.doubt("an object pool's idle objects were read in the middle of a change: some "
                                   "count as in use");
             m_to.idle(top);
@@ -229,7 +245,7 @@ private:
             wait(get<address>(at + of.window_words +
                               std::uint64_t{(first + i) % of.window} * sizeof(address)));
         address segment = get<address>(at + of.top);
-        for (std::uint64_t n = 0; segment != 0 && n < k_most; ++n) {
+        for (circle all; segment != 0 && !all.is_closed_by(segment);) {
             auto const count = get<std::uint64_t>(segment + of.count);
             for_each_word(segment + of.words, count < of.most_words ? count : of.most_words, wait);
             segment = get<address>(segment + of.below);

@@ -8,6 +8,7 @@
 #include "pooled/inspect/own_record.hpp"
 #include "pooled/pooled.hpp"
 
+#include "../poolheap/src/image.cpp"
 #include "support/internals.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <memory_resource>
 #include <random>
@@ -27,6 +29,10 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+// What image.cpp refers to: there are no other images here.
+std::unique_ptr<poolheap::image> poolheap::open_process(int) { return nullptr; }
+std::unique_ptr<poolheap::image> poolheap::open_core(std::string const&) { return nullptr; }
 
 namespace {
 
@@ -54,21 +60,24 @@ public:
         iovec const here{to.data(), to.size()};
         iovec const there{reinterpret_cast<void*>(from), to.size()};
         ssize_t const bytes = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
-        for (auto const& [at, value] : replaced)
-            for (std::size_t i = 0; i < value.size(); ++i)
-                if (at + i - from < to.size()) to[at + i - from] = value[i];
+        for (auto i = m_replaced.lower_bound(from - from % 8);
+             i != m_replaced.end() && i->first < from + to.size(); ++i)
+            for (std::size_t n = 0; n < sizeof(i->second); ++n)
+                if (i->first + n - from < to.size())
+                    to[i->first + n - from] = reinterpret_cast<std::byte const*>(&i->second)[n];
         return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
     }
-    template <class T>
-    void replace(void const* at, T const& value) {
-        auto const* const bytes = reinterpret_cast<std::byte const*>(&value);
-        replaced.emplace_back(at_of(at), std::vector<std::byte>(bytes, bytes + sizeof(T)));
+    // Requires an aligned word, or its lower half.
+    void replace(void const* at, std::uint64_t word) { m_replaced[at_of(at)] = word; }
+    void replace(void const* at, std::uint32_t lower) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, at, sizeof(word));
+        replace(at, (word & ~std::uint64_t{0xffffffff}) | lower);
     }
-
-    std::vector<std::pair<address, std::vector<std::byte>>> replaced;
 
 private:
     std::vector<poolheap::mapping> m_mappings;
+    std::map<address, std::uint64_t> m_replaced;
 };
 
 class heap_of : public testing::Test {
@@ -335,6 +344,51 @@ TEST_F(heap_of, a_process_finds_the_block_of_any_address_in_it) {
         pool.deallocate(one, 1000);
     pool.deallocate(large, 5'000'000);
     EXPECT_EQ(read_heap(own_image()).find(at_of(large)), nullptr);
+}
+
+TEST_F(heap_of, a_damaged_image_is_read_to_an_end_or_refused) {
+    pooled::pool pool{{.name = "damaged"}};
+    pooled::object_pool<std::string> objects{{.name = "damaged objects"}};
+    std::vector<void*> held;
+    for (int i = 0; i < 500; ++i)
+        held.push_back(pool.allocate(100));
+    std::vector<std::shared_ptr<std::string>> idle;
+    for (int i = 0; i < 30; ++i)
+        idle.push_back(objects.acquire());
+    idle.clear();
+    poolheap::heap const sound = read_heap(own_image());
+    std::mt19937_64 random(1);
+    std::vector<poolheap::address> const values{0,
+                                                1,
+                                                ~std::uint64_t{0},
+                                                at_of(held[0]),
+                                                at_of(&test::core_of(pool)),
+                                                at_of(&sound),
+                                                std::uint64_t{1} << 40};
+    for (int run = 0; run < 10; ++run) {
+        own_image image;
+        // In what a pool consists of, and in the record itself.
+        for (int i = 0; i < 200; ++i) {
+            bool const is_core = i % 10 != 0;
+            auto const* const at = is_core ? reinterpret_cast<std::byte const*>(&test::core_of(pool))
+                                           : reinterpret_cast<std::byte const*>(&pooled::detail::k_record);
+            std::size_t const words = is_core ? 2000 : sizeof(inspect::record) / 8;
+            if (!is_core && run % 4 != 0) continue;
+            image.replace(at + 8 * (random() % words), values[random() % values.size()]);
+        }
+        for (int i = 0; i < 200; ++i) {
+            auto const& [begin, end] = sound.records()[random() % sound.records().size()];
+            image.replace(reinterpret_cast<std::byte const*>(begin + random() % ((end - begin) / 8) * 8),
+                          i % 2 == 0 ? values[random() % values.size()] : random());
+        }
+        try {
+            static_cast<void>(read_heap(image));
+        } catch (poolheap::error const& refusal) {
+            EXPECT_NE(std::string(refusal.what()), "");
+        }
+    }
+    for (void* const one : held)
+        pool.deallocate(one, 100);
 }
 
 TEST_F(heap_of, a_process_with_records_of_an_unknown_layout_is_refused_in_a_sentence) {
