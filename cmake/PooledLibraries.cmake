@@ -19,7 +19,8 @@ if(BUILD_SHARED_LIBS AND NOT WIN32)
   set(pooled_default shared)
 endif()
 set(pooled_installed ${pooled_default})
-# So it does with pooled::new_delete, the global operator new and delete, and pooled::new_delete_preload, the same for LD_PRELOAD.
+# So it does with pooled::new_delete, the global operator new and delete, and pooled::new_delete_preload, the same for LD_PRELOAD; and
+# with pooled::malloc and pooled::malloc_preload, which have all of malloc's interface as well.
 set(pooled_on_demand EXCLUDE_FROM_ALL)
 if(POOLED_BUILD_LIBRARIES)
   set(pooled_installed shared static)
@@ -55,26 +56,35 @@ add_library(pooled::pooled ALIAS pooled_${pooled_default})
 
 # A sanitizer has operators of its own.
 if(NOT WIN32 AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*(address|thread|memory|leak)")
-  set(pooled_new_targets pooled_new_delete pooled_new)
-  add_library(pooled_new_delete STATIC ${pooled_on_demand} "${PROJECT_SOURCE_DIR}/src/new_delete.cpp")
-  add_library(pooled::new_delete ALIAS pooled_new_delete)
-  target_link_libraries(pooled_new_delete PUBLIC pooled_static)
-  # A linker takes an archive's member for a name that is undefined: the program may call operator new in other libraries alone.
-  target_link_options(pooled_new_delete INTERFACE LINKER:-u,_Znwm)
-  add_library(pooled_new SHARED ${pooled_on_demand} "${PROJECT_SOURCE_DIR}/src/new_delete.cpp"
-              "${PROJECT_SOURCE_DIR}/src/pooled.cpp")
-  target_link_libraries(pooled_new PRIVATE pooled_header_only)
-  target_compile_definitions(pooled_new PRIVATE POOLED_PRELOADED=1)
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/new_delete.cpp" PROPERTIES COMPILE_DEFINITIONS POOLED_STATIC=1)
-  target_link_options(pooled_new PRIVATE LINKER:-z,nodelete)
-  foreach(target IN LISTS pooled_new_targets)
-    target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
-    target_compile_definitions(${target} PRIVATE POOLED_INITIAL_EXEC=1)
-    set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+  # pooled_add_replacement(<name> <library> <target> <symbol>): src/<name>.cpp for a program to link, pooled::<name>, and for LD_PRELOAD,
+  # pooled::<name>_preload.
+  function(pooled_add_replacement name library target symbol)
+    set(source "${PROJECT_SOURCE_DIR}/src/${name}.cpp")
+    add_library(pooled_${name} STATIC ${pooled_on_demand} "${source}")
+    target_link_libraries(pooled_${name} PUBLIC pooled_static)
+    # A linker takes an archive's member for a name that is undefined: the program may call the functions in other libraries alone.
+    target_link_options(pooled_${name} INTERFACE LINKER:-u,${symbol})
+    add_library(${target} SHARED ${pooled_on_demand} "${source}" "${PROJECT_SOURCE_DIR}/src/pooled.cpp")
+    target_link_libraries(${target} PRIVATE pooled_header_only)
+    target_compile_definitions(${target} PRIVATE POOLED_PRELOADED=1)
+    set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS POOLED_STATIC=1)
+    target_link_options(${target} PRIVATE LINKER:-z,nodelete)
+    foreach(each IN ITEMS pooled_${name} ${target})
+      target_compile_options(${each} PRIVATE -ftls-model=initial-exec)
+      target_compile_definitions(${each} PRIVATE POOLED_INITIAL_EXEC=1)
+      set_target_properties(${each} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                                                POSITION_INDEPENDENT_CODE ON)
-  endforeach()
-  set_target_properties(pooled_new_delete PROPERTIES EXPORT_NAME new_delete OUTPUT_NAME pooled-new-static)
-  # Without a version: the name stands in LD_PRELOAD.
-  set_target_properties(pooled_new PROPERTIES EXPORT_NAME new_delete_preload OUTPUT_NAME pooled-new)
-  add_library(pooled::new_delete_preload ALIAS pooled_new)
+    endforeach()
+    set_target_properties(pooled_${name} PROPERTIES EXPORT_NAME ${name} OUTPUT_NAME ${library}-static)
+    # Without a version: the name stands in LD_PRELOAD.
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${name}_preload OUTPUT_NAME ${library})
+    add_library(pooled::${name} ALIAS pooled_${name})
+    add_library(pooled::${name}_preload ALIAS ${target})
+  endfunction()
+  pooled_add_replacement(new_delete pooled-new pooled_new _Znwm)
+  set(pooled_new_targets pooled_new_delete pooled_new)
+  if(NOT APPLE)  # its loader has malloc's functions replaced in another way
+    pooled_add_replacement(malloc pooled-malloc pooled_malloc_preload malloc)
+    list(APPEND pooled_new_targets pooled_malloc pooled_malloc_preload)
+  endif()
 endif()

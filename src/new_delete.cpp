@@ -2,16 +2,18 @@
 
 // The global operator new and delete on the default pool: pooled::new_delete for a program to link, and libpooled-new.so for
 // LD_PRELOAD. docs/new-delete.md says what that means for a program. The forms for arrays, and those that return null, are the standard
-// library's, which call these, as the standard says.
+// library's, which call these, as the standard says. src/malloc.cpp includes this file, and adds the rest of malloc's interface.
 //
-//   operator new       size ─▶ class ─▶ this thread's cache                        else allocate_slow(): the whole path
-//   sized delete       size ─▶ class ─▶ this thread's cache                        else the whole path
-//   unsized delete     address ─▶ page map ─▶ place in this thread's cache         else deallocate_other()
+//   operator new, malloc     size ─▶ class ─▶ this thread's cache                  else allocate_slow_new(): the whole path
+//   sized delete             size ─▶ class ─▶ this thread's cache                  else the whole path
+//   unsized delete, free     address ─▶ page map ─▶ place in this thread's cache   else deallocate_other()
+//   realloc                  address ─▶ page map ─▶ the same block if it fits      else move_to_new()
 //
-// A block that no page map knows came from malloc, or from another operator new: it is freed by free(). A sized delete trusts the
-// size, as the standard lets it, and looks the block up only where it lies below all memory of pools, as malloc's main heap does.
+// A block that no page map knows came from another malloc or operator new: the next malloc in the process, usually libc's, serves it. A
+// sized delete trusts the size, as the standard lets it, and looks the block up only where it lies below all memory of pools, as
+// malloc's main heap does, or where POOLED_TRUST_SIZES=0 asks for that.
 //
-// Any thread may call, from the first constructor in the process to the last destructor. O(1).
+// Any thread may call, from the loader's first call of malloc to the last destructor. O(1).
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -22,10 +24,12 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/foreign.hpp"
+#include "pooled/pool/resize.hpp"
 #include "pooled/stats.hpp"
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +40,12 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+
+#ifndef POOLED_REPLACES_MALLOC  // 1: in malloc.cpp
+#define POOLED_REPLACES_MALLOC 0
+#endif
 
 #if defined(_WIN32)
 #error \
@@ -50,15 +60,13 @@
     "pooled: a sanitizer replaces operator new itself: build without pooled::new_delete, or without the sanitizer"
 #endif
 
-// Defined in a process with a sanitizer.
+// Defined in a process with a sanitizer, and in glibc.
 extern "C" {
 [[gnu::weak]] void __asan_init();
 [[gnu::weak]] void __tsan_init();
 [[gnu::weak]] void __msan_init();
-#if POOLED_CHECKED && defined(__GLIBC__)
-void __libc_free(void* p);
-void* __libc_realloc(void* p, std::size_t bytes);
-#endif
+[[gnu::weak]] void __libc_free(void* p);
+[[gnu::weak]] void* __libc_realloc(void* p, std::size_t bytes);
 }
 
 #include "heap_report.hpp"
@@ -97,6 +105,118 @@ extern "C" POOLED_HIDDEN void pooled_own_delete(void* p) noexcept __attribute__(
     void (*const in_program)(void*) noexcept = &::operator delete;
     return in_program != pooled_own_delete;
 }
+
+// POSIX: free() leaves errno as it is. So do the operators here.
+class kept_errno {
+public:
+    kept_errno() noexcept : m_kept(errno) {}
+    ~kept_errno() { errno = m_kept; }
+    kept_errno(kept_errno const&) = delete;
+    kept_errno& operator=(kept_errno const&) = delete;
+
+private:
+    int m_kept;
+};
+
+// The malloc that the process would have without this library: libc's, or one that was preloaded after it. Its blocks come here by way of
+// files that do not see this library's functions (RTLD_DEEPBIND), or, without malloc.cpp, from malloc.
+
+[[gnu::weakref("dlsym")]] static void* dlsym_if_linked(void* handle, char const* name);
+
+struct next_malloc {
+    void (*free)(void*) = nullptr;
+    void* (*realloc)(void*, std::size_t) = nullptr;
+    std::size_t (*usable_size)(void*) = nullptr;
+    int (*trim)(std::size_t) = nullptr;
+};
+constinit next_malloc g_next;
+constinit std::atomic<bool> g_is_next_known{false};
+
+// dlsym() takes the loader's lock, so this runs once, early: at the start, or at the first block that is not the pool's.
+POOLED_NOINLINE void find_next_malloc() noexcept {
+    auto const find = [](auto*& function, char const* name) noexcept {
+        void* const after_this_file =
+            reinterpret_cast<void*>(-1L);  // RTLD_NEXT, which <dlfcn.h> has for GNU sources alone
+        if (dlsym_if_linked == nullptr) return;
+        if (void* const found = dlsym_if_linked(after_this_file, name))
+            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+    };
+    next_malloc found{.free = __libc_free, .realloc = __libc_realloc};
+    find(found.free, "free");
+    find(found.realloc, "realloc");
+    find(found.usable_size, "malloc_usable_size");
+    find(found.trim, "malloc_trim");
+    g_next = found;
+    g_is_next_known.store(true, std::memory_order_release);  // pairs with the acquire in the_next_malloc()
+}
+[[nodiscard]] next_malloc const& the_next_malloc() noexcept {
+    if (!g_is_next_known.load(std::memory_order_acquire)) [[unlikely]]
+        find_next_malloc();
+    return g_next;
+}
+
+// This thread is in the pool's slow path.
+class inside_pool {
+public:
+    inside_pool() noexcept : m_was_inside(std::exchange(t_returns_null(), true)) {}
+    ~inside_pool() { t_returns_null() = m_was_inside; }
+    inside_pool(inside_pool const&) = delete;
+    inside_pool& operator=(inside_pool const&) = delete;
+
+private:
+    bool m_was_inside;
+};
+
+// For what calls malloc there: pthread_setspecific() and pthread_atfork(), at the first calls. A few units of static memory.
+#if POOLED_REPLACES_MALLOC
+class reserve_memory {
+public:
+    // Null: none is left, or `align` is larger than a unit.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align) noexcept {
+        std::size_t const units = bytes <= k_unit ? 1 : (bytes + k_unit - 1) / k_unit;
+        if (units > k_units / 2 || align > k_unit) return nullptr;
+        std::uint64_t const run = (std::uint64_t{1} << units) - 1;
+        std::uint64_t taken = m_taken.load(std::memory_order_relaxed);
+        for (std::size_t i = 0; i + units <= k_units;) {
+            if ((taken >> i & run) != 0) {
+                ++i;
+                continue;
+            }
+            // acquire: pairs with the release in deallocate().
+            if (!m_taken.compare_exchange_weak(taken, taken | run << i, std::memory_order_acquire,
+                                               std::memory_order_relaxed))
+                continue;
+            m_length[i] = static_cast<std::uint8_t>(units);
+            return m_memory + i * k_unit;
+        }
+        return nullptr;
+    }
+    [[nodiscard]] bool contains(void const* p) const noexcept {
+        return address_of(p) - address_of(m_memory) < sizeof(m_memory);
+    }
+    [[nodiscard]] std::size_t usable_bytes(void const* p) const noexcept {
+        return m_length[index_of(p)] * k_unit;
+    }
+    void deallocate(void* p) noexcept {
+        std::size_t const i = index_of(p);
+        std::uint64_t const run = (std::uint64_t{1} << m_length[i]) - 1;
+        m_taken.fetch_and(~(run << i), std::memory_order_release);
+    }
+
+private:
+    static constexpr std::size_t k_unit = 512;
+    static constexpr std::size_t k_units = 32;
+
+    [[nodiscard]] std::size_t index_of(void const* p) const noexcept {
+        return (address_of(p) - address_of(m_memory)) / k_unit;
+    }
+
+    std::atomic<std::uint64_t> m_taken{0};
+    std::uint8_t m_length[k_units]{};
+    alignas(k_unit) std::byte m_memory[k_units * k_unit]{};
+};
+constinit reserve_memory g_reserve;
+#endif
 
 // What the environment asks for.
 
@@ -143,14 +263,26 @@ void read_stats() noexcept {
     }
 }
 
+// Whether a sized delete believes the size.
+[[nodiscard]] bool read_trust() noexcept {
+    constexpr char const* k_name = "POOLED_TRUST_SIZES";
+    char const* const value = platform::trusted_variable(k_name);
+    if (value == nullptr || std::string_view(value) == "1") return true;
+    if (std::string_view(value) == "0") return false;
+    report_variable(k_name, value, "0: each sized delete looks its block up; 1 is the default");
+    return true;
+}
+
 // Before the default pool is made, unless the program has made it already.
 [[gnu::constructor(101)]] void start() {
     if (g_is_started.exchange(true, std::memory_order_relaxed)) return;
+    inside_pool const inside;
     bool const is_sanitized = __asan_init != nullptr || __tsan_init != nullptr || __msan_init != nullptr;
     POOLED_CHECK(!is_sanitized,
                  "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without "
                  "the sanitizer");
-    g_trusts_sizes.store(!is_delete_replaced(), std::memory_order_relaxed);
+    find_next_malloc();
+    g_trusts_sizes.store(!is_delete_replaced() && read_trust(), std::memory_order_relaxed);
 #if POOLED_PRELOADED
     g_registry.begin_as_new();
 #endif
@@ -205,15 +337,36 @@ POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
         g_lowest.address = heap < of_pool ? heap + (of_pool - heap) / 2 : ~std::uintptr_t{0} - 1;
 }
 
-// The standard's loop ([new.delete.single]): as long as there is no memory, the new handler is called.
-[[nodiscard]] POOLED_NOINLINE void* allocate_slow_new(std::size_t bytes, std::size_t align) {
+// Null: no memory.
+[[nodiscard]] POOLED_NOINLINE void* try_allocate_slow(std::size_t bytes, std::size_t align) noexcept {
+    kept_errno const kept;
     if (!g_is_started.load(std::memory_order_relaxed)) [[unlikely]]
         start();
+    inside_pool const inside;
+    void* const p = try_allocate_bytes(in_default_pool{}, bytes, align);
+    if (p != nullptr && g_lowest.address == ~std::uintptr_t{0}) [[unlikely]]
+        find_lowest(address_of(p));
+    return p;
+}
+
+// How a function says that there is no memory. The standard's loop ([new.delete.single]): as long as there is none, the new handler is
+// called; without one, an exception is thrown. Of malloc: null and errno.
+enum class failure : bool { throws, returns_null };
+
+template <failure Failure>
+[[nodiscard]] POOLED_NOINLINE void* allocate_slow_new(std::size_t bytes, std::size_t align) {
     for (;;) {
-        if (void* const p = try_allocate_bytes(in_default_pool{}, bytes, align)) {
-            if (g_lowest.address == ~std::uintptr_t{0}) [[unlikely]]
-                find_lowest(address_of(p));
-            return p;
+        void* p = nullptr;
+#if POOLED_REPLACES_MALLOC
+        if (Failure == failure::returns_null && t_returns_null()) [[unlikely]]
+            p = g_reserve.allocate(bytes, align);
+        else
+#endif
+            p = try_allocate_slow(bytes, align);
+        if (p != nullptr) return p;
+        if constexpr (Failure == failure::returns_null) {
+            errno = ENOMEM;
+            return nullptr;
         }
         std::new_handler const handler = std::get_new_handler();
         if (handler == nullptr) POOLED_THROW(std::bad_alloc());
@@ -222,34 +375,38 @@ POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
 }
 
 // Not a block of an inlined class of the default pool, or in a build without the hot path: null, large, of another pool, of another copy of the
-// library, or malloc's.
+// library, or another malloc's.
 POOLED_COLD_PART void deallocate_other(void* p) noexcept {
     if (p == nullptr) return;
+    kept_errno const kept;
     if (!g_page_map.find(p).empty() || other_owner_of(p) != nullptr) return deallocate_found(p);
-    std::free(p);
+#if POOLED_REPLACES_MALLOC
+    if (g_reserve.contains(p)) return g_reserve.deallocate(p);
+#endif
+    if (auto* const next = the_next_malloc().free) next(p);
 }
 
-POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::size_t align) noexcept {
-    map_entry const entry = g_page_map.find(p);
-    if (entry.empty() || entry.pool_id() != k_default_pool_id) return ::operator delete(p);
-    deallocate_bytes(in_default_pool{}, p, bytes, align);
-}
+POOLED_COLD_PART void deallocate_sized_slow(void* p, [[maybe_unused]] std::size_t bytes,
+                                            [[maybe_unused]] std::size_t align) noexcept;
 
 // The hot paths.
 
 // What the cache does not take.
 [[maybe_unused]] POOLED_COLD_PART void deallocate_past_cache_new(void* p, std::size_t at) noexcept {
     map_entry const entry = g_page_map.find(p);
-    if (entry.empty()) return deallocate_other(p);  // malloc's, for example
+    if (entry.empty()) return deallocate_other(p);  // another malloc's, for example
+    kept_errno const kept;
     deallocate_past_cache(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
 }
 
+template <failure Failure>
 [[nodiscard, maybe_unused]] POOLED_COLD_PART void* allocate_at_floor(std::size_t bytes, thread_cache& cache,
                                                                      std::size_t at) {
     void* const block = allocate_cold<sharing::shared>(cache, at);
-    return block != nullptr ? block : allocate_slow_new(bytes, k_new_align);
+    return block != nullptr ? block : allocate_slow_new<Failure>(bytes, k_new_align);
 }
 
+template <failure Failure>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_new(std::size_t bytes) {
     if constexpr (k_has_hot_path)
         // A size of 0 is the largest then.
@@ -257,11 +414,11 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
             std::size_t const at = offset_of(bytes);
             void* const block = cache->class_at(at).pop_above_floor();
             if (block == nullptr) [[unlikely]]
-                return allocate_at_floor(bytes, *cache, at);
+                return allocate_at_floor<Failure>(bytes, *cache, at);
             cache->gate.leave();
             return block;
         }
-    return allocate_slow_new(bytes, k_new_align);
+    return allocate_slow_new<Failure>(bytes, k_new_align);
 }
 
 // False when the thread's gate does not admit `n`. The block's class is at find_offset().
@@ -294,35 +451,116 @@ POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
     deallocate_other(p);
 }
 
+// The class is the block's, whatever the size says: only a build that reports a wrong one looks at it.
+void deallocate_sized_slow(void* p, std::size_t bytes, std::size_t align) noexcept {
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty() || entry.pool_id() != k_default_pool_id) return ::operator delete(p);  // the program's
+    if constexpr (POOLED_CHECKED != 0 || k_hardened)
+        return deallocate_bytes(in_default_pool{}, p, bytes, align);
+    deallocate_unsized(p);
+}
+
+// Of malloc's interface, what may get a block of operator new.
+
+// k_not_own: neither a block of a pool nor of the reserve.
+constexpr std::size_t k_not_own = k_size_max;
+[[nodiscard]] std::size_t own_bytes(void* p) noexcept {
+    if (!g_page_map.find(p).empty()) return usable_bytes(p);
+#if POOLED_REPLACES_MALLOC
+    if (g_reserve.contains(p)) return g_reserve.usable_bytes(p);
+#endif
+    return k_not_own;
+}
+
+// Another block for the contents of one that has `is` bytes.
+[[nodiscard]] POOLED_NOINLINE void* move_to_new(void* p, std::size_t is, std::size_t bytes) noexcept {
+    // A block that has grown so large grows again: with some space, which takes addresses alone, most of these calls need no new one.
+    bool const is_huge = is > k_max_large_block_bytes;
+    std::size_t const asked = is_huge && bytes > is ? saturating_add(bytes, bytes / 8) : bytes;
+    void* given = allocate_new<failure::returns_null>(asked);
+    if (given == nullptr && asked != bytes) given = allocate_new<failure::returns_null>(bytes);
+    if (given == nullptr) return nullptr;
+    kept_errno const kept;
+    std::size_t const used = smaller(is, bytes);
+    if (is_huge)
+        move_bytes(p, given, used);
+    else
+        std::memcpy(given, p, used);
+    deallocate_unsized(p);
+    return given;
+}
+
 }  // namespace
 
 // At the start of a cache line, so that the hot path is in two: 5.4 ns a pair through the PLT in place of 5.8 (AMD EPYC, Zen 4).
 #define POOLED_OPERATOR POOLED_EXPORT POOLED_USED __attribute__((aligned(64)))
 
-POOLED_OPERATOR void* operator new(std::size_t bytes) { return allocate_new(bytes); }
+POOLED_OPERATOR void* operator new(std::size_t bytes) { return allocate_new<failure::throws>(bytes); }
 POOLED_OPERATOR void operator delete(void* p) noexcept { deallocate_unsized(p); }
 POOLED_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept { deallocate_sized(p, bytes); }
 
 POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align) {
-    return allocate_slow_new(bytes, detail::larger(static_cast<std::size_t>(align), k_new_align));
+    return allocate_slow_new<failure::throws>(bytes,
+                                              detail::larger(static_cast<std::size_t>(align), k_new_align));
 }
 POOLED_OPERATOR void operator delete(void* p, std::align_val_t) noexcept { deallocate_unsized(p); }
 POOLED_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_t align) noexcept {
     deallocate_sized_slow(p, bytes, detail::larger(static_cast<std::size_t>(align), k_new_align));
 }
 
-#if POOLED_CHECKED && defined(__GLIBC__)
+// malloc's functions, under names of their own here: those of the C library's headers have attributes that differ from one to another.
+// Weak without malloc.cpp: a static executable has libc's, which its malloc is defined together with.
+#if defined(__ELF__)
 
-// The checked build reports a block of operator new that is given to malloc's functions.
-extern "C" POOLED_EXPORT void free(void* p) noexcept {
-    if (p != nullptr && !g_page_map.find(p).empty())
-        fail_deallocation(k_default_pool_name, p, "free() got a block of operator new; use delete");
-    __libc_free(p);
+#if POOLED_REPLACES_MALLOC
+#define POOLED_C_FUNCTION(name) POOLED_SYMBOL(#name) POOLED_OPERATOR
+#else
+#define POOLED_C_FUNCTION(name) POOLED_SYMBOL(#name) POOLED_OPERATOR __attribute__((weak))
+#endif
+
+extern "C" {
+void pooled_free(void* p) noexcept POOLED_C_FUNCTION(free);
+void* pooled_realloc(void* p, std::size_t bytes) noexcept POOLED_C_FUNCTION(realloc);
+std::size_t pooled_malloc_usable_size(void* p) noexcept POOLED_C_FUNCTION(malloc_usable_size);
+int pooled_malloc_trim(std::size_t pad) noexcept POOLED_C_FUNCTION(malloc_trim);
 }
-extern "C" POOLED_EXPORT void* realloc(void* p, std::size_t bytes) noexcept {
-    if (p != nullptr && !g_page_map.find(p).empty())
+
+void pooled_free(void* p) noexcept {
+#if POOLED_CHECKED && !POOLED_REPLACES_MALLOC
+    if (own_bytes(p) != k_not_own)
+        fail_deallocation(k_default_pool_name, p, "free() got a block of operator new; use delete");
+#endif
+    deallocate_unsized(p);
+}
+
+void* pooled_realloc(void* p, std::size_t bytes) noexcept {
+    if (p == nullptr && POOLED_REPLACES_MALLOC) return allocate_new<failure::returns_null>(bytes);
+    if (std::size_t const is = own_bytes(p); is != k_not_own) {
+#if POOLED_CHECKED && !POOLED_REPLACES_MALLOC
         fail_deallocation(k_default_pool_name, p, "realloc() got a block of operator new");
-    return __libc_realloc(p, bytes);
+#endif
+        if (bytes == 0) return deallocate_unsized(p), nullptr;  // as glibc
+        if (k_guard_bytes == 0 && bytes <= is && bytes >= is / 2) return p;
+        return move_to_new(p, is, bytes);
+    }
+    if (auto* const next = the_next_malloc().realloc) return next(p, bytes);
+    errno = ENOMEM;
+    return nullptr;
+}
+
+std::size_t pooled_malloc_usable_size(void* p) noexcept {
+    if (std::size_t const is = own_bytes(p); is != k_not_own) return is;
+    auto* const next = the_next_malloc().usable_size;
+    return next != nullptr ? next(p) : 0;
+}
+
+// 1: memory was returned to the system.
+int pooled_malloc_trim(std::size_t pad) noexcept {
+    kept_errno const kept;
+    bool released = false;
+    if (pool_core* const core = g_registry.find(k_default_pool_id)) released = core->trim() != 0;
+    auto* const next = the_next_malloc().trim;
+    return (next != nullptr && next(pad) != 0) || released ? 1 : 0;
 }
 
 #endif

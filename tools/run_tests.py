@@ -51,7 +51,7 @@ TARGETS = {
     "configuration": [],
     "consumer": ["pooled_static"],  # installed from the build directory
 }
-OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model", "plugins", "new_delete"]
+OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model", "plugins", "new_delete", "malloc"]
 TARGETS |= {label: [f"tests-{label}"] for label in OF_TESTS}
 OF_GCC = ["python", "benchmarks"]  # labels of what ctest does not run
 

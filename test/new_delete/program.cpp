@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -301,6 +303,62 @@ void library(char const* file) {
 
 // Parts that end otherwise, or are run with variables.
 
+// Blocks of new in malloc's functions.
+void c_functions(char const*) {
+    for (std::size_t const bytes : {1UL, 24UL, 64UL, 1000UL, 40'000UL, 300'000UL, 20UL << 20}) {
+        std::vector<void*> blocks;
+        for (int i = 0; i < 100; ++i) {
+            void* const p = ::operator new(bytes);
+            EXPECT(malloc_usable_size(p) >= bytes);
+            std::memset(p, 'n', bytes);
+            auto* const grown = static_cast<char*>(std::realloc(p, bytes + bytes / 2 + 1));
+            EXPECT(grown != nullptr && grown[0] == 'n' && grown[bytes - 1] == 'n');
+            std::memset(grown, 'g', bytes + bytes / 2 + 1);
+            blocks.push_back(grown);
+            std::free(new (std::align_val_t(128)) char[bytes]);
+            void* const of_malloc = std::realloc(std::malloc(bytes), 2 * bytes);
+            EXPECT(of_malloc != nullptr && malloc_usable_size(of_malloc) >= 2 * bytes);
+            std::free(of_malloc);
+            if (bytes > 1'000'000 && i == 3) break;
+        }
+        for (void* const p : blocks)
+            std::free(p);
+    }
+    EXPECT(malloc_usable_size(nullptr) == 0 && std::realloc(::operator new(10), 0) == nullptr);
+    errno = 77;
+    std::free(::operator new(20 << 20));
+    EXPECT(errno == 77);
+    {
+        std::vector<std::string> strings;
+        for (int i = 0; i < 30'000; ++i)
+            strings.emplace_back(1'000, 's');
+    }
+    EXPECT(malloc_trim(0) == 1);
+}
+
+// With POOLED_TRUST_SIZES=0: what a program frees with another size is of no other size afterwards.
+void untrusted_sizes(char const*) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 1'000; ++i) {
+        ::operator delete(::operator new(64), 1'000);
+        ::operator delete(::operator new(40'000), 100);
+        ::operator delete(::operator new(2'000), std::size_t{0});
+    }
+    std::thread([] {
+        for (int i = 0; i < 1'000; ++i)
+            ::operator delete(std::malloc(24), 24);  // from an arena of the thread
+    }).join();
+    for (int i = 0; i < 2'000; ++i) {
+        blocks.push_back(std::memset(::operator new(1'000), i, 1'000));
+        blocks.push_back(std::memset(::operator new(24), i, 24));
+    }
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        auto const* const p = static_cast<unsigned char const*>(blocks[i]);
+        EXPECT(p[0] == static_cast<unsigned char>(i / 2) && p[i % 2 == 0 ? 999 : 23] == p[0]);
+        ::operator delete(blocks[i]);
+    }
+}
+
 void free_of_new(char const*) {
     void* const p = ::operator new(64);
     std::memset(p, 0, 64);
@@ -348,6 +406,9 @@ int main(int argc, char** argv) {
                                                                   {"foreign", foreign},
                                                                   {"threads", threads},
                                                                   {"library", library},
+                                                                  {"static_host", library},
+                                                                  {"c_functions", c_functions},
+                                                                  {"untrusted_sizes", untrusted_sizes},
                                                                   {"free_of_new", free_of_new},
                                                                   {"wrong_size", wrong_size},
                                                                   {"release", release},

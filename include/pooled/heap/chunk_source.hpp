@@ -147,7 +147,7 @@ private:
     [[nodiscard]] chunk* take_exactly(std::size_t bytes, request const& what, bool is_last,
                                       upstream::call& under_way) {
         std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
-        if (count > k_max_granules) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        if (count > k_max_granules) POOLED_NO_MEMORY;
         std::size_t const dense = dense_bytes(bytes, what);
         void* base = nullptr;
         POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, dense); }
@@ -166,7 +166,7 @@ private:
         if (records == nullptr) {
             if (!m_upstream.deallocate(base, bytes, what.align, under_way))
                 m_upstream.abandon(base, bytes, under_way);
-            POOLED_THROW_OR(std::bad_alloc(), nullptr);
+            POOLED_NO_MEMORY;
         }
 
         auto* const c = ::new (records) chunk;
@@ -178,6 +178,7 @@ private:
         c->outer = g_page_map.find(base);
         c->was_live = checked_memory::set_exists(base, false);
         c->granules = static_cast<std::uint32_t>(count);
+        if (!m_upstream.is_system()) c->new_from = c->granules;
         c->record(0).granules = c->granules;
         map(c->record(0));
         return c;

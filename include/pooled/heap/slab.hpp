@@ -72,7 +72,8 @@ struct alignas(k_cache_line) slab {
     observed<std::uint8_t> purged;
     // Where the thread's cache of its class is, in bytes from that of the first class: for operator delete. Beyond any if there is none.
     observed<std::uint16_t> cache_at{k_nowhere};
-    // In the hardened build: an offset from `blocks`. No block from there on was used since the slab has its class.
+    // In the hardened build: an offset from `blocks`. No block from there on was used since the slab has its class. In other builds, of a
+    // large block: is_zero().
     observed<std::uint32_t> unmarked_from;
     std::array<std::uint64_t, k_words> bits{};
 
@@ -89,6 +90,12 @@ struct alignas(k_cache_line) slab {
     // Requires a class.
     [[nodiscard]] std::size_t block_bytes() const noexcept {
         return size_class == k_exact ? bytes() : k_geometry[size_class].block_bytes;
+    }
+
+    // Whether the memory of a large block, which was not freed since the slab has its class, was new from the system then.
+    [[nodiscard]] bool is_zero() const noexcept { return !k_hardened && unmarked_from != 0; }
+    void set_zero(bool is) noexcept {
+        if (!k_hardened) unmarked_from = std::uint32_t{is};
     }
 
     // Whether a block starts there that class_for() does not serve. It may be free.
@@ -355,11 +362,12 @@ struct alignas(k_cache_line) chunk {
     std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
     std::uint32_t granules = 0;
     std::uint32_t held = 0;
-    std::uint8_t align_log = 0;     // of the alignment with which upstream was asked
-    bool may_be_small = false;      // it should have a huge page, and may have small ones
+    std::uint32_t new_from = 0;  // no span from this granule on was ever in use; the memory is the system's
+    std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
     std::uint8_t full_periods = 0;  // at the end of so many in a row it was nearly all in use; 2: or more
+    bool may_be_small : 1 = false;  // it should have a huge page, and may have small ones
+    bool was_live : 1 = false;      // in the checked build: its former bit for the first byte, as `outer`
     observed<bool> has_purged;      // a record may have a purged page: otherwise none is looked at
-    bool was_live = false;          // in the checked build: its former bit for the first byte, as `outer`
 
     // The records of its granules follow the chunk's. They are all zero until a span begins there.
     [[nodiscard]] span<slab> records() noexcept { return {reinterpret_cast<slab*>(this + 1), granules}; }

@@ -88,6 +88,7 @@ public:
         if (s == nullptr) return nullptr;
         slab& taken = hold(*s, what);
         taken.assign(c);
+        note_use(taken);
         if (taken.owner->has_purged) taken.note_purged();
         map(taken);
         return &taken;
@@ -356,6 +357,14 @@ private:
     }
 
     // The functions that follow require the lock, unless noted.
+
+    // A chunk's spans are taken from its start on, as far as they are free.
+    static void note_use(slab& s) noexcept {
+        chunk& in = *s.owner;
+        auto const first = static_cast<std::uint32_t>(in.index_of(s));
+        s.set_zero(first >= in.new_from);
+        in.new_from = detail::larger(in.new_from, first + s.granules);
+    }
 
     // A free span, first of those reserved for the class: of the best length or longer; else a shorter one of which at most an eighth is
     // left over, or, when the bound allows no more or the chunk is shorter, any that holds a block.

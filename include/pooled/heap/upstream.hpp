@@ -138,7 +138,7 @@ public:
     // Without exceptions, a request of `bytes` that is refused by upstream looks like one beyond the bound. There is no sense in
     // trying again: the calls that ended include that request.
     [[nodiscard]] bool has_failed(std::size_t bytes) const noexcept {
-        return POOLED_HAS_EXCEPTIONS == 0 && available() >= bytes;
+        return (POOLED_HAS_EXCEPTIONS == 0 || t_returns_null()) && available() >= bytes;
     }
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
@@ -221,7 +221,7 @@ private:
         bool const is_long = bytes >= k_huge_page_bytes;
         void* const p = platform::map_pages(
             mapped(bytes), detail::larger(align, is_long ? k_huge_page_bytes : k_granule_bytes));
-        if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        if (p == nullptr) POOLED_NO_MEMORY;
         if (wants_huge_pages(dense)) platform::take_huge_pages(p, round_down(dense, k_huge_page_bytes));
         return p;
     }

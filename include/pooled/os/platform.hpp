@@ -67,6 +67,9 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
     // no call; false: nothing changed. populate_pages(): the first use causes no page fault, contents are kept; false: not supported.
     { System::discard_pages(p, bytes) } noexcept -> std::same_as<bool>;
     { System::populate_pages(p, bytes) } noexcept -> std::same_as<bool>;
+    // Requires whole pages of two ranges that do not overlap. Exchanges the memory behind them: the contents of the first are then in the
+    // second, and the first is as from map_pages(). False: not supported, and nothing changed.
+    { System::move_pages(p, p, bytes) } noexcept -> std::same_as<bool>;
     // False: the machine, with its swap, is too small for as many.
     { System::may_hold(bytes) } noexcept -> std::same_as<bool>;
     // Requires fresh pages from a multiple of 2 MiB on. Asks for huge ones and touches the first, if that is quick.
@@ -125,6 +128,15 @@ POOLED_STATE(atomic<int>, g_allows_huge_pages, {0});
 // Set permanently when the system refuses the barrier that it allowed before, because a seccomp filter was installed meanwhile.
 // From then on, no stopped cache is resumed and none is created: threads keep no caches, and every call takes a lock.
 POOLED_STATE(atomic<bool>, g_is_barrier_refused, {false});
+
+// Whether the thread is in a call that returns null when the system has no memory. malloc() must: an exception would call it, and a static
+// program's unwinder does so under a lock that a second exception waits for.
+POOLED_THREAD_STATE(bool, t_returns_null, {false});
+#define POOLED_NO_MEMORY                            \
+    do {                                            \
+        if (t_returns_null()) return nullptr;       \
+        POOLED_THROW_OR(std::bad_alloc(), nullptr); \
+    } while (false)
 
 // A variable of the environment says what the library does not understand. `what` says what it may be.
 inline void report_variable(char const* name, char const* value, char const* what) noexcept {

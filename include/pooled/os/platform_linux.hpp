@@ -47,6 +47,7 @@ struct linux_platform : posix_platform {
     static constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
     static constexpr int k_barrier = 8;            // MEMBARRIER_CMD_PRIVATE_EXPEDITED
     static constexpr int k_collapse = 25;          // MADV_COLLAPSE
+    static constexpr int k_move = 7;               // MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP
     struct machine_memory {                        // sysinfo(2)
         long uptime;
         unsigned long loads[3], total_ram, free_ram, shared_ram, buffer_ram, total_swap, free_swap;
@@ -65,6 +66,11 @@ struct linux_platform : posix_platform {
 #else
         return false;
 #endif
+    }
+    // Since Linux 5.7.
+    static bool move_pages([[maybe_unused]] void* from, [[maybe_unused]] void* to,
+                           [[maybe_unused]] std::size_t bytes) noexcept {
+        return ::syscall(__NR_mremap, from, bytes, bytes, k_move, to) == static_cast<long>(address_of(to));
     }
     [[nodiscard]] static bool may_hold(std::size_t bytes) noexcept {
         machine_memory machine{};

@@ -93,6 +93,7 @@ struct posix_platform {
 #endif
     }
     static bool populate_pages(std::byte*, std::size_t) noexcept { return false; }
+    static bool move_pages(void*, void*, std::size_t) noexcept { return false; }
     [[nodiscard]] static bool may_hold(std::size_t) noexcept { return true; }
 
     static void take_huge_pages(void*, std::size_t) noexcept {}

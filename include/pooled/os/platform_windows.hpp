@@ -172,6 +172,7 @@ struct windows_platform {
         return true;
     }
     static bool populate_pages(std::byte*, std::size_t) noexcept { return false; }
+    static bool move_pages(void*, void*, std::size_t) noexcept { return false; }
     [[nodiscard]] static bool may_hold(std::size_t bytes) noexcept {
         memory_status status;
         return pooled_memory_status(&status) == 0 || bytes <= status.commit_limit;

@@ -38,7 +38,13 @@ struct copy_link {
 };
 POOLED_HIDDEN POOLED_USED inline constinit copy_link
     g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
+// 1: it is, or need not be. The files for LD_PRELOAD are linked with -z nodelete, and their first call may be so early that dlopen() would
+// run the constructors of all files.
+#if POOLED_PRELOADED
+POOLED_HIDDEN inline constinit atomic<std::uint32_t> g_is_pinned{1};
+#else
 POOLED_HIDDEN inline constinit atomic<std::uint32_t> g_is_pinned{0};
+#endif
 
 // The files that the dynamic loader has in memory: dl_iterate_phdr, declared under a name of the library's own. <link.h> would
 // include <elf.h>, with 2000 macros and 500 lines, in every user's code, and <dlfcn.h> is 75 lines. These declarations are the

@@ -186,12 +186,13 @@ private:
         else
             deallocate_past_cache(c, block, find_cache());
     }
-    // Reports an address where no large block of this pool starts.
+    // The class of a large block that returns. Reports an address where none of this pool starts.
     [[nodiscard]] class_index class_of_large(void const* p) const noexcept {
         map_entry const entry = g_page_map.find(p);
-        slab const* const s = !entry.empty() && entry.pool_id() == id() ? entry.slab_at() : nullptr;
+        slab* const s = !entry.empty() && entry.pool_id() == id() ? entry.slab_at() : nullptr;
         if (s == nullptr || !s->is_large_block(p)) [[unlikely]]
             fail_deallocation(name(), p, k_no_large_block);
+        s->set_zero(false);
         return s->size_class;
     }
 

@@ -92,8 +92,7 @@ public:
         on_slow_call(cache);
         std::size_t bytes = k_geometry[c].block_bytes;
         if (is_exact(c, large.bytes)) {
-            if (large.bytes > k_size_max / 4 || large.align > k_size_max / 4)
-                POOLED_THROW_OR(std::bad_alloc(), nullptr);
+            if (large.bytes > k_size_max / 4 || large.align > k_size_max / 4) POOLED_NO_MEMORY;
             if (large.bytes > m_upstream.max_bytes()) return nullptr;
             bytes = large.bytes;
             cache = nullptr;

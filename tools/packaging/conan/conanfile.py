@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Conan 2 recipe: `conan create tools/packaging/conan` from a checkout. The version is that of version.hpp.
 
-By default the package has the headers, the static library and pooled::new_delete (docs/new-delete.md), with
+By default the package has the headers, the static library, pooled::new_delete and pooled::malloc (docs/malloc.md), with
 `-o "pooled/*:shared=True"` the shared library. It defines the library's macro for its users (docs/compiled-library.md).
 With `-o "pooled/*:header_only=True"` it has only headers."""
 
@@ -99,10 +99,14 @@ class PooledConan(ConanFile):
             headers.libs = ["pooled" if self._kind == "shared" else "pooled-static"]
             headers.defines = [f"POOLED_{self._kind.upper()}=1"]
         if self._kind == "static" and self.settings.os != "Windows":
-            operators = self.cpp_info.components["new_delete"]
-            operators.bindirs = []
-            operators.libs = ["pooled-new-static"]
-            operators.exelinkflags = ["-Wl,-u,_Znwm"]
-            operators.requires = ["pooled"]
-            operators.set_property("cmake_target_name", "pooled::new_delete")
-            operators.set_property("pkg_config_name", "pooled-new")
+            replacements = {"new_delete": ("new", "_Znwm")}
+            if self.settings.os != "Macos":
+                replacements["malloc"] = ("malloc", "malloc")
+            for name, (library, symbol) in replacements.items():
+                functions = self.cpp_info.components[name]
+                functions.bindirs = []
+                functions.libs = [f"pooled-{library}-static"]
+                functions.exelinkflags = [f"-Wl,-u,{symbol}"]
+                functions.requires = ["pooled"]
+                functions.set_property("cmake_target_name", f"pooled::{name}")
+                functions.set_property("pkg_config_name", f"pooled-{library}")
