@@ -107,19 +107,20 @@ constexpr char const* k_frozen_name = "pooled-frozen";
 // %p in the path is the process.
 [[gnu::destructor(101)]] void write_heap_report() {
     if (g_heap_report_path == nullptr) return;
+    // First: what is allocated here may lie in blocks that still hold addresses of lost objects.
+    ::signal(SIGCHLD, SIG_DFL);  // where it is ignored, nobody can wait for one of two children
+    pid_t const copy = freeze_copy();
+    if (copy < 0) {
+        ::dprintf(g_heap_report_errors, "pooled: POOLED_HEAP_REPORT: this process cannot be copied: %s\n",
+                  std::strerror(errno));
+        return;
+    }
     POOLED_TRY {
         std::string path = g_heap_report_path;
         if (auto const at = path.find("%p"); at != std::string::npos)
             path.replace(at, 2, std::to_string(::getpid()));
         std::string program = find_poolheap();
         std::vector<char*> environment = environment_of_poolheap();
-        ::signal(SIGCHLD, SIG_DFL);  // where it is ignored, nobody can wait for one of two children
-        pid_t const copy = freeze_copy();
-        if (copy < 0) {
-            ::dprintf(g_heap_report_errors, "pooled: POOLED_HEAP_REPORT: this process cannot be copied: %s\n",
-                      std::strerror(errno));
-            return;
-        }
         std::string words[]{program, "census", std::to_string(copy), "--json", "--output", path};
         std::vector<char*> arguments;
         for (std::string& word : words)
@@ -136,8 +137,6 @@ constexpr char const* k_frozen_name = "pooled-frozen";
         int status = 0;
         if (error == 0)
             while (::waitpid(poolheap, &status, 0) < 0 && errno == EINTR) {}
-        ::kill(copy, SIGKILL);
-        while (::waitpid(copy, nullptr, 0) < 0 && errno == EINTR) {}
         if (error != 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127))
             ::dprintf(g_heap_report_errors,
                       "pooled: POOLED_HEAP_REPORT: %s cannot be started (%s), so there is no report: install "
@@ -145,6 +144,8 @@ constexpr char const* k_frozen_name = "pooled-frozen";
                       program.c_str(), std::strerror(error != 0 ? error : ENOENT));
     }
     POOLED_CATCH(std::exception const&) {}
+    ::kill(copy, SIGKILL);
+    while (::waitpid(copy, nullptr, 0) < 0 && errno == EINTR) {}
 }
 
 #endif
