@@ -63,6 +63,7 @@ using pooled::make_unique_with_tail;
 using pooled::make_unique_with_tail_for_overwrite;
 using pooled::pool_allocator;
 using pooled::rc_ptr;
+using pooled::reinterpret_pointer_cast;
 using pooled::static_pointer_cast;
 using pooled::tail;
 using pooled::to_shared;

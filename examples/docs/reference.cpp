@@ -313,6 +313,12 @@ void dynamic_pointer_cast() {
     assert(pooled::dynamic_pointer_cast<Square>(shape) == nullptr);
 }
 
+void reinterpret_pointer_cast() {
+    pooled::rc_ptr<Packet> packet = pooled::make_rc<Packet>(7);
+    auto bytes = pooled::reinterpret_pointer_cast<unsigned char>(packet);
+    assert(static_cast<void*>(bytes.get()) == packet.get() && packet.use_count() == 2);
+}
+
 void to_shared() {
     pooled::rc_ptr<Packet> counted = pooled::make_rc<Packet>(7);
     std::shared_ptr<Packet> shared = pooled::to_shared(counted);
@@ -458,6 +464,7 @@ int main() {
                               static_pointer_cast,
                               const_pointer_cast,
                               dynamic_pointer_cast,
+                              reinterpret_pointer_cast,
                               to_shared,
                               enable_rc_from_this,
                               reclaim_scope,

@@ -88,6 +88,28 @@ public:
     }
 };
 
+// For rebinding: there are no objects of void to allocate.
+template <>
+class allocator<void> {
+public:
+    using value_type = void;
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using is_always_equal = std::true_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap = std::true_type;
+
+    constexpr allocator() noexcept = default;
+    template <class Other>
+    constexpr allocator(allocator<Other> const&) noexcept {}  // NOLINT: allocators convert
+
+    template <class Other>
+    [[nodiscard]] friend constexpr bool operator==(allocator const&, allocator<Other> const&) noexcept {
+        return true;
+    }
+};
+
 // As thread-safe as its pool. Two are equal if they use the same pool. Move assignment and swap of a container propagate the
 // pool, copy assignment does not. Blocks may outlive the pool; allocating after its destruction is undefined.
 template <class T, class Pool>

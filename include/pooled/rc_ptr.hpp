@@ -25,6 +25,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <type_traits>
@@ -56,6 +57,14 @@ public:
         : handle(object,
                  other.empty() ? 0 : other.offset() + (address_of(object) - address_of(other.get()))) {}
 
+    // The object of `other`, which may be destroyed: only the owner order and the header are used from now on.
+    template <class Other>
+    [[nodiscard]] static handle of_block(handle<Other> const& other) noexcept {
+        handle result;
+        result.m_bits = other.m_bits;
+        return result;
+    }
+
     [[nodiscard]] T* get() const noexcept { return reinterpret_cast<T*>(m_bits & k_address_mask); }
     [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
     [[nodiscard]] std::uintptr_t offset() const noexcept { return m_bits >> k_offset_shift; }
@@ -74,6 +83,8 @@ public:
     }
 
 private:
+    template <class>
+    friend class handle;
     static constexpr unsigned k_offset_shift = 48;
     static constexpr std::uintptr_t k_address_mask = (std::uintptr_t{1} << k_offset_shift) - 1;
     static_assert(sizeof(std::uintptr_t) == 8, "pooled::rc_ptr needs 64-bit addresses");
@@ -145,6 +156,14 @@ public:
     template <class Other>
     [[nodiscard]] bool owner_before(counted_base<Other, Counting> const& other) const noexcept {
         return m_handle.start() < other.m_handle.start();
+    }
+    // Whether both refer to one object, or both to none; and a hash that agrees with it. As C++26 has for std::shared_ptr.
+    template <class Other>
+    [[nodiscard]] bool owner_equal(counted_base<Other, Counting> const& other) const noexcept {
+        return m_handle.start() == other.m_handle.start();
+    }
+    [[nodiscard]] std::size_t owner_hash() const noexcept {
+        return std::hash<std::uintptr_t>()(m_handle.start());
     }
 
 private:
@@ -295,11 +314,18 @@ public:
         : base(handle<element_type>(owner.m_handle, owner.get())) {
         add();
     }
-    // Through an owner: the conversion to a virtual base needs an object that is alive.
     template <class Other>
         requires std::convertible_to<Other*, T*>
     weak_counted_ptr(weak_counted_ptr<Other, Counting> const& other) noexcept  // NOLINT: upcasts convert
-        : weak_counted_ptr(other.lock()) {}
+        : base(weak_counted_ptr::converted(other)) {
+        add();
+    }
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    weak_counted_ptr(weak_counted_ptr<Other, Counting>&& other) noexcept  // NOLINT: upcasts convert
+        : base(weak_counted_ptr::converted(other)) {
+        other.m_handle = {};
+    }
 
     ~weak_counted_ptr() {
         if (m_handle.empty()) return;
@@ -327,6 +353,15 @@ private:
     friend class counted_ptr;
     template <class, class>
     friend class weak_counted_ptr;
+
+    // Under an owner: the conversion to a virtual base needs an object that is alive.
+    template <class Other>
+    [[nodiscard]] static handle<element_type>
+    converted(weak_counted_ptr<Other, Counting> const& other) noexcept {
+        auto const owner = other.lock();
+        return owner ? handle<element_type>(other.m_handle, owner.get())
+                     : handle<element_type>::of_block(other.m_handle);
+    }
 
     void add() const noexcept {
         if (!m_handle.empty()) Counting::add_weak(m_handle.header());
@@ -403,7 +438,9 @@ template <class T, class Other, class Counting>
 template <class T, class Other, class Counting>
 [[nodiscard]] std::strong_ordering operator<=>(detail::counted_ptr<T, Counting> const& a,
                                                detail::counted_ptr<Other, Counting> const& b) noexcept {
-    return std::compare_three_way()(a.get(), b.get());
+    // libstdc++ compares the addresses of two pointer types as they are: a base at another address than its object differs there.
+    using common = std::common_type_t<decltype(a.get()), decltype(b.get())>;
+    return std::compare_three_way()(static_cast<common>(a.get()), static_cast<common>(b.get()));
 }
 template <class T, class Counting>
 [[nodiscard]] bool operator==(detail::counted_ptr<T, Counting> const& a, std::nullptr_t) noexcept {
@@ -432,6 +469,12 @@ template <class T, class Other, class Counting>
 [[nodiscard]] detail::rc_ptr_of<T, Counting>
 const_pointer_cast(detail::counted_ptr<Other, Counting> p) noexcept {
     auto* const seen = const_cast<std::remove_extent_t<T>*>(p.get());
+    return detail::rc_access::cast<T>(std::move(p), seen);
+}
+template <class T, class Other, class Counting>
+[[nodiscard]] detail::rc_ptr_of<T, Counting>
+reinterpret_pointer_cast(detail::counted_ptr<Other, Counting> p) noexcept {
+    auto* const seen = reinterpret_cast<std::remove_extent_t<T>*>(p.get());
     return detail::rc_access::cast<T>(std::move(p), seen);
 }
 template <class T, class Other, class Counting>

@@ -29,6 +29,9 @@
 #include <utility>
 #include <vector>
 
+template class pooled::compat::pool_allocator<int>;
+template class pooled::compat::fast_pool_allocator<int>;
+
 namespace {
 
 template <class Side>
@@ -55,6 +58,18 @@ TYPED_TEST(boost_pool_allocators, publish_the_types_and_constants_of_boost) {
     static_assert(std::is_same_v<typename of_void::template rebind<int>::other,
                                  typename TypeParam::template pool_allocator<int>>);
     static_assert(std::is_empty_v<allocator>);
+}
+
+// As a program may do with Boost's.
+template <class T>
+class befriends {
+    friend class pooled::compat::pool_allocator<T>;
+    friend class pooled::compat::fast_pool_allocator<T>;
+};
+
+TEST(boost_pool_allocators_of_ours, are_class_templates) {
+    static_assert(std::is_empty_v<befriends<int>>);
+    EXPECT_TRUE(pooled::compat::fast_pool_allocator<int>() == pooled::compat::fast_pool_allocator<long>());
 }
 
 TYPED_TEST(boost_pool_allocators, serve_every_container) {

@@ -38,9 +38,23 @@
 #include <memory>
 #include <new>
 #include <type_traits>
+#if defined(__GLIBC__) && __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define POOLED_HAS_SINGLE_THREADED 1
+#endif
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
+
+// True only while the process has one thread: glibc says so in a byte, which becomes 0 before pthread_create() makes a second one. A count
+// changes by plain loads and stores then, as those of libstdc++'s std::shared_ptr do.
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_single_threaded() noexcept {
+#if POOLED_HAS_SINGLE_THREADED
+    return __libc_single_threaded != 0;
+#else
+    return false;
+#endif
+}
 
 struct count_header {
     static constexpr std::uint64_t k_strong_one = 1;
@@ -75,6 +89,7 @@ struct count_header {
         std::uint64_t now = word.load(std::memory_order_acquire);
         if (weak_in(now) != k_weak_one) {
             instrument::expect_in_use(this);
+            if (is_single_threaded()) return word.store(now - k_weak_one, std::memory_order_relaxed);
             now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
             if (weak_in(now) != k_weak_one) return;
         }
@@ -133,8 +148,8 @@ struct counting {
             if (count_header::strong_in(now) == 0) return false;
             if (count_header::strong_in(now) > count_header::k_strong_limit) [[unlikely]]
                 count_overflow();
-            if constexpr (!IsAtomic) {
-                add(h, count_header::k_strong_one);
+            if (!IsAtomic || is_single_threaded()) {
+                h.word.store(now + count_header::k_strong_one, std::memory_order_relaxed);
                 return true;
             }
             // acquire: pairs with the release of an owner that dropped the object; what that owner did to the object is seen.
@@ -143,19 +158,22 @@ struct counting {
         return true;
     }
     POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
-        // acquire: pairs with the release below by owners that dropped the object earlier.
+        // acquire: pairs with the acq_rel below by owners that dropped the object earlier.
         std::uint64_t now = h.word.load(IsAtomic ? std::memory_order_acquire : std::memory_order_relaxed);
         if (h.retires(now, count_header::k_sole)) return;
         instrument::expect_in_use(&h);
-        now = add(h, -count_header::k_strong_one, std::memory_order_acq_rel);
+        if (!IsAtomic || is_single_threaded())
+            h.word.store(now - count_header::k_strong_one, std::memory_order_relaxed);
+        else
+            now = h.word.fetch_sub(count_header::k_strong_one, std::memory_order_acq_rel);
         if (count_header::strong_in(now) == count_header::k_strong_one) retire_last(h, now);
     }
 
 private:
     // The word before.
-    static std::uint64_t add(count_header& h, std::uint64_t counts,
-                             std::memory_order order = std::memory_order_relaxed) noexcept {
-        if constexpr (IsAtomic) return h.word.fetch_add(counts, order);
+    static std::uint64_t add(count_header& h, std::uint64_t counts) noexcept {
+        if constexpr (IsAtomic)
+            if (!is_single_threaded()) return h.word.fetch_add(counts, std::memory_order_relaxed);
         std::uint64_t const before = h.word.load(std::memory_order_relaxed);
         h.word.store(before + counts, std::memory_order_relaxed);
         return before;

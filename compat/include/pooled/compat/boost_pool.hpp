@@ -583,15 +583,6 @@ public:
     using is_always_equal = std::true_type;
     using propagate_on_container_move_assignment = std::true_type;
     static constexpr unsigned next_size = NextSize;
-    template <class Other>
-    struct rebind {
-        using other = singleton_allocator<Other, Tag, UserAllocator, Mutex, NextSize, MaxSize>;
-    };
-
-    constexpr singleton_allocator() noexcept = default;
-    template <class Other>
-    constexpr singleton_allocator(  // NOLINT: allocators convert
-        singleton_allocator<Other, Tag, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
 
     template <class Other>
     [[nodiscard]] friend constexpr bool
@@ -644,14 +635,36 @@ private:
 struct pool_allocator_tag {};
 template <class T, class UserAllocator = default_user_allocator_new_delete,
           class Mutex = details::pool::default_mutex, unsigned NextSize = 32, unsigned MaxSize = 0>
-using pool_allocator =
-    details::singleton_allocator<T, pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize>;
+class pool_allocator
+    : public details::singleton_allocator<T, pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize> {
+public:
+    template <class Other>
+    struct rebind {
+        using other = pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize>;
+    };
+
+    constexpr pool_allocator() noexcept = default;
+    template <class Other>
+    constexpr pool_allocator(  // NOLINT: allocators convert
+        pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
+};
 
 struct fast_pool_allocator_tag {};
 template <class T, class UserAllocator = default_user_allocator_new_delete,
           class Mutex = details::pool::default_mutex, unsigned NextSize = 32, unsigned MaxSize = 0>
-using fast_pool_allocator =
-    details::singleton_allocator<T, fast_pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize>;
+class fast_pool_allocator : public details::singleton_allocator<T, fast_pool_allocator_tag, UserAllocator,
+                                                                Mutex, NextSize, MaxSize> {
+public:
+    template <class Other>
+    struct rebind {
+        using other = fast_pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize>;
+    };
+
+    constexpr fast_pool_allocator() noexcept = default;
+    template <class Other>
+    constexpr fast_pool_allocator(  // NOLINT: allocators convert
+        fast_pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
+};
 
 // A list of free chunks in memory that the caller provides. As in Boost, each free chunk contains the address of the next one, so
 // this class, unlike all others of the library, writes to free chunks and reads them. A list is ordered if the addresses ascend; the
