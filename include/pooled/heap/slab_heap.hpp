@@ -260,21 +260,27 @@ public:
     [[nodiscard]] bool may_collapse() const noexcept {
         return m_next_collapse.load(std::memory_order_relaxed) != k_no_collapse;
     }
-    // Under the lock, so that no page returns to the system meanwhile. O(chunks), and what the system takes.
+    // Without the lock: the system may wait for each processor, 200 ms beside threads of low priority. A page that returns to the system
+    // meanwhile is taken again with the huge one. O(chunks), and what the system takes.
     void collapse_one() noexcept {
         std::int64_t next = m_next_collapse.load(std::memory_order_relaxed);
         if (platform::coarse_time() < next ||
             !m_next_collapse.compare_exchange_strong(next, k_no_collapse, std::memory_order_relaxed))
             return;
-        scoped_lock const lock(m_mutex);
-        for (chunk& c : m_chunks) {
-            if (c.full_periods != 2 || !c.is_small_and_full()) continue;
-            c.may_be_small = false;
-            c.full_periods = 0;
-            std::int64_t const took = platform::collapse_page(c.base, c.bytes);
-            m_next_collapse.store(platform::coarse_time() + 9 * took, std::memory_order_relaxed);
-            return;
+        span<std::byte> found;
+        {
+            scoped_lock const lock(m_mutex);
+            for (chunk& c : m_chunks) {
+                if (c.full_periods != 2 || !c.is_small_and_full()) continue;
+                c.may_be_small = false;
+                c.full_periods = 0;
+                found = {c.base, c.bytes};
+                break;
+            }
         }
+        if (found.empty()) return;
+        std::int64_t const took = platform::collapse_page(found.data(), found.size());
+        m_next_collapse.store(platform::coarse_time() + 9 * took, std::memory_order_relaxed);
     }
 
     // Returns the pages of the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
