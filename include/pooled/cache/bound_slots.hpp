@@ -7,8 +7,8 @@
 //   word:  | address / 8 (45 bits) | size class (8 bits) | how many blocks were put there, modulo 2^11 |     the last part alone: empty
 //
 // A request that finds no block compares the words with those that it saw before it looked elsewhere: if they were empty and none has
-// changed, and no block was on its way from a slot to its slab, there was no block at one moment. (A word that changed 2,048 times
-// meanwhile would look unchanged.)
+// changed, and no block was on its way from a slot to its slab, there was no block at one moment. A word that changed 2,048 times looks
+// unchanged, so whoever is about to empty a slot counts that in another one. (2,048 threads would have to be preempted between both.)
 //
 // Any thread may call. O(1).
 
@@ -32,6 +32,7 @@ public:
     static constexpr std::size_t k_count = 16;
     struct view {
         std::array<std::uint64_t, k_count> words;
+        std::array<std::uint64_t, k_count> takes;
         bool is_draining;
     };
 
@@ -40,6 +41,8 @@ public:
         std::size_t const mine = platform::processor();
         for (std::size_t i = 0; i < k_count; ++i) {
             std::size_t const at = (mine + i) % k_count;
+            // acquire: before the word, so that who takes what is put there later has not counted yet.
+            seen.takes[at] = m_slots[at].takes.load(std::memory_order_acquire);
             std::uint64_t const word = m_slots[at].word.load(std::memory_order_acquire);
             seen.words[at] = word;
             if (!is_empty(word) && class_of(word) == c)
@@ -53,8 +56,10 @@ public:
     [[nodiscard]] bool were_empty(view const& seen) const noexcept {
         std::atomic_thread_fence(std::memory_order_acquire);  // the caller has looked elsewhere before
         for (std::size_t at = 0; at < k_count; ++at)
+            // acquire: pairs with the release in empty(); who emptied it has counted before.
             if (!is_empty(seen.words[at]) ||
-                m_slots[at].word.load(std::memory_order_relaxed) != seen.words[at])
+                m_slots[at].word.load(std::memory_order_acquire) != seen.words[at] ||
+                m_slots[at].takes.load(std::memory_order_relaxed) != seen.takes[at])
                 return false;
         return !seen.is_draining;
     }
@@ -100,6 +105,7 @@ private:
     // Null when another thread was faster. acq_rel: pairs with the release in put(), and with the acquire in take(): whoever sees the
     // slot empty sees what this thread did before.
     [[nodiscard]] void* empty(std::size_t at, std::uint64_t word) noexcept {
+        m_slots[at].takes.fetch_add(1, std::memory_order_relaxed);
         if (!m_slots[at].word.compare_exchange_strong(word, word % k_puts, std::memory_order_acq_rel))
             return nullptr;
         return reinterpret_cast<void*>(static_cast<std::uintptr_t>(word >> k_address_shift) * k_unit);
@@ -107,6 +113,7 @@ private:
 
     struct alignas(k_cache_line) slot {
         std_atomics::atomic<std::uint64_t> word{0};
+        std_atomics::atomic<std::uint64_t> takes{0};
     };
     std::array<slot, k_count> m_slots{};
     std_atomics::atomic<std::uint32_t> m_draining{0};  // threads

@@ -235,6 +235,21 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
     EXPECT_EQ(caches[1].classes[k_class].net_frees(), 2U) << "it freed blocks for other threads";
 }
 
+TEST(bound_slots_test, are_not_taken_for_untouched_however_often_a_block_came_and_went) {
+    bound_slots slots;
+    bound_slots::view seen;
+    constexpr class_index k_class = class_for(48, 8);
+    ASSERT_EQ(slots.take(k_class, seen), nullptr);
+    EXPECT_TRUE(slots.were_empty(seen));
+    alignas(64) std::byte block[64];
+    for (int i = 0; i < 10'000; ++i) {
+        bound_slots::view unused;
+        ASSERT_NE(slots.put(k_class, block), 0U);
+        ASSERT_EQ(slots.take(k_class, unused), block);
+        ASSERT_FALSE(slots.were_empty(seen)) << i;
+    }
+}
+
 TEST_F(cache_set_test, finds_every_free_block_at_the_bound) {
     {
         std::scoped_lock const lock(set);
