@@ -3,6 +3,8 @@
 //
 // steady   --live objects, random ones of which are replaced
 // bursts   --live objects are created, then dropped in the order of their creation, again and again
+// preempted   bursts beside a thread of the lowest priority (Linux: SCHED_IDLE) that creates and drops one object after another, on a
+//          processor that a third thread keeps busy: it is preempted all the time, and runs again after seconds
 // remote   one thread creates; another drops them, each when --live younger ones have arrived; handed over in bursts of 32
 //
 // Results include the counter's own cost, which is also measured and reported (counter_…): the same loop around nothing.
@@ -19,6 +21,7 @@
 #include "support/tick_counter.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +31,10 @@
 #include <utility>
 #include <vector>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 namespace bench::e12_latency {
 
 inline constexpr std::uint64_t k_operations = 20'000'000;
@@ -35,7 +42,11 @@ inline constexpr std::uint64_t k_operations = 20'000'000;
 // Another thread drops: only for contenders that any thread may free to.
 template <class C>
 std::vector<std::string_view> variants() {
+#if defined(__linux__)
+    if (C::k_thread_safe) return {"steady", "bursts", "remote", "preempted"};
+#else
     if (C::k_thread_safe) return {"steady", "bursts", "remote"};
+#endif
     return {"steady", "bursts"};
 }
 
@@ -131,6 +142,42 @@ void remote(C& from, std::size_t live, std::uint64_t warm_up, std::uint64_t n, l
     found.drop = dropped->drop;
 }
 
+#if defined(__linux__)
+inline void run_on_processor(int which) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(which, &only);
+    ::sched_setaffinity(0, sizeof(only), &only);
+}
+
+template <std::size_t Payload, class C>
+void preempted(C& from, std::size_t live, std::uint64_t warm_up, std::uint64_t n, latencies& found) {
+    std::atomic<bool> stop{false};
+    std::thread low([&] {
+        run_on_processor(0);
+        const sched_param none{};
+        ::sched_setscheduler(0, SCHED_IDLE, &none);
+        while (!stop.load(std::memory_order_relaxed)) {
+            auto object = from.template make<packet<Payload>>();
+            keep_alive(std::to_address(object));
+            from.drop(object);
+        }
+    });
+    std::thread busy([&] {
+        run_on_processor(0);
+        while (!stop.load(std::memory_order_relaxed)) {}
+    });
+    std::thread measured([&] {
+        if (std::thread::hardware_concurrency() > 1) run_on_processor(1);
+        bursts<Payload>(from, live, warm_up, n, found);
+    });
+    measured.join();
+    stop = true;
+    busy.join();
+    low.join();
+}
+#endif
+
 inline histogram time_nothing(std::uint64_t n) {
     histogram found;
     for (std::uint64_t i = 0; i < n; ++i) {
@@ -166,6 +213,9 @@ measurement time_each(const parameters& p) {
     if (p.variant == "bursts") bursts<Payload>(*from, live, warm_up, n, *found);
     if constexpr (C::k_thread_safe) {
         if (p.variant == "remote") remote<Payload>(*from, live, warm_up, n, *found);
+#if defined(__linux__)
+        if (p.variant == "preempted") preempted<Payload>(*from, live, warm_up, n, *found);
+#endif
     }
     const double ns_per_tick = scale.ns_per_tick();
     const double ticks = static_cast<double>(found->create.sum() + found->drop.sum());

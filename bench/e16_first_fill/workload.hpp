@@ -4,6 +4,8 @@
 //
 // one_size     objects of 48 bytes
 // many_sizes   of 16 sizes from 16 to 256 bytes, chosen at random before the clock starts
+// threads      --live threads are started, create 20 objects each, of 20 sizes, and wait for one another (start_ns); then each drops its own
+//              and ends (end_ns)
 //
 // Processor time is reported beside wall time, for the kernel's share is what differs. Huge pages make the first touch
 // cheap, or, where the hypervisor has taken the memory back, many times as expensive: so the worst process counts as well.
@@ -19,11 +21,15 @@
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace bench::e16_first_fill {
 
@@ -119,10 +125,49 @@ measurement many_sizes(std::size_t count, bool drop) {
     return found;
 }
 
+template <class C>
+std::vector<std::string_view> variants() {
+    if (C::k_thread_safe) return {"one_size", "many_sizes", "threads"};
+    return {"one_size", "many_sizes"};
+}
+
+template <class C, std::size_t... I>
+void make_and_drop(C& from, std::barrier<>& barrier, std::index_sequence<I...>) {
+    std::tuple<typename C::template pointer<packet<k_step*(I + 1)>>...> mine;
+    ((std::get<I>(mine) = from.template make<packet<k_step*(I + 1)>>()), ...);
+    barrier.arrive_and_wait();  // all are ready
+    barrier.arrive_and_wait();  // the clock runs
+    (from.drop(std::get<I>(mine)), ...);
+}
+
+template <class C>
+measurement start_and_end_threads(std::size_t count) {
+    constexpr std::size_t k_objects_each = 20;
+    C from;
+    std::barrier<> barrier(static_cast<std::ptrdiff_t>(count) + 1);
+    std::vector<std::thread> threads(count);
+    const stopwatch start;
+    for (std::thread& thread : threads)
+        thread =
+            std::thread([&] { make_and_drop(from, barrier, std::make_index_sequence<k_objects_each>()); });
+    barrier.arrive_and_wait();
+    const double started = start.seconds();
+    const stopwatch end;
+    barrier.arrive_and_wait();
+    for (std::thread& thread : threads)
+        thread.join();
+    const double ended = end.seconds();
+    const auto ns_each = [count](double seconds) { return seconds * 1e9 / static_cast<double>(count); };
+    return {started + ended, count, {{"start_ns", ns_each(started)}, {"end_ns", ns_each(ended)}}};
+}
+
 template <contender C>
 measurement run(const parameters& p) {
     const std::size_t count = is_tiny(p.scale) ? std::min<std::size_t>(p.live, 1000) : p.live;
     start_and_join_one_thread();
+    if constexpr (C::k_thread_safe) {
+        if (p.variant == "threads") return start_and_end_threads<C>(is_tiny(p.scale) ? 20 : p.live);
+    }
     // Freeing ten million objects takes as long as creating them and measures nothing.
     const bool drop = !p.last_in_process || is_tiny(p.scale);
     return p.variant == "one_size" ? one_size<C>(count, drop) : many_sizes<C>(count, drop);

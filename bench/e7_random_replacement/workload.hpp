@@ -5,6 +5,8 @@
 // rounds    ten rounds, each with threads of its own that end with it. The first creates its objects; each later one takes
 //           over the array of another thread of the round before, and so frees what a thread created that has ended. A
 //           pool that loses what ended threads held, or serves new threads worse, shows in the last rounds.
+// crowd     32 threads a processor, each of which creates --live objects and drops them, again and again; before them as many as --threads
+//           do the same (few_ns). A thread that is preempted while it holds a lock, or has others stopped, shows.
 #pragma once
 
 #include "contender/contender.hpp"
@@ -31,7 +33,7 @@ inline constexpr std::size_t k_rounds = 10;
 // Objects that outlive their thread need a contender that any thread may free to.
 template <class C>
 std::vector<std::string_view> variants() {
-    if (C::k_thread_safe) return {"replace", "rounds"};
+    if (C::k_thread_safe) return {"replace", "rounds", "crowd"};
     return {"replace"};
 }
 
@@ -155,9 +157,51 @@ measurement replace_in_rounds(const parameters& p) {
     return found;
 }
 
+// Seconds in which `count` threads create and drop `live` objects each, `bursts` times.
+template <class C, std::size_t Payload>
+double bursts_of(C& shared, unsigned count, std::uint64_t bursts, std::size_t live) {
+    std::barrier barrier(static_cast<std::ptrdiff_t>(count) + 1);
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < count; ++t)
+        threads.emplace_back([&] {
+            objects<C, Payload> mine(live);
+            barrier.arrive_and_wait();
+            for (std::uint64_t i = 0; i < bursts; ++i) {
+                for (auto& object : mine)
+                    object = shared.template make<packet<Payload>>();
+                for (auto& object : mine)
+                    shared.drop(object);
+            }
+        });
+    barrier.arrive_and_wait();
+    const stopwatch watch;
+    for (std::thread& thread : threads)
+        thread.join();
+    return watch.seconds();
+}
+
+template <class C, std::size_t Payload>
+measurement replace_in_crowd(const parameters& p) {
+    const unsigned crowd = is_tiny(p.scale) ? 8 : 32 * std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t live = is_tiny(p.scale) ? std::min<std::size_t>(p.live, 1000) : p.live;
+    start_and_join_one_thread();
+    auto shared = std::make_unique<C>();
+    const auto bursts_each = [&](unsigned count) {
+        return std::max<std::uint64_t>(1, scaled(k_operations, p.scale) / live / count);
+    };
+    const std::uint64_t few_each = bursts_each(p.threads);
+    const double few = bursts_of<C, Payload>(*shared, p.threads, few_each, live);
+    const std::uint64_t each = bursts_each(crowd);
+    const double seconds = bursts_of<C, Payload>(*shared, crowd, each, live);
+    return {seconds,
+            each * crowd * live,
+            {{"few_ns", few * 1e9 / static_cast<double>(few_each * p.threads * live)}}};
+}
+
 template <contender C, std::size_t Payload>
 measurement run_with(const parameters& p) {
     if constexpr (C::k_thread_safe) {
+        if (p.variant == "crowd") return replace_in_crowd<C, Payload>(p);
         if (p.variant == "rounds") return replace_in_rounds<C, Payload>(p);
     }
     return replace_at_random<C, Payload>(p);
