@@ -225,12 +225,39 @@ inline live_census::live_block* live_census::find(std::uint64_t address) noexcep
     return address - one.begin < (std::uint64_t{one.bytes_high} << 32 | one.bytes_low) ? &one : nullptr;
 }
 
+// Memory that was read in one call, since the next word that is asked for is often near.
+template <std::size_t Bytes>
+class memory_window {
+public:
+    // False where there is a hole. `ahead`: how many bytes to read if they are not here yet.
+    [[nodiscard]] bool get(std::uint64_t from, void* to, std::size_t count,
+                           std::size_t ahead = Bytes) noexcept {
+        if (from - m_begin >= m_bytes || from + count - m_begin > m_bytes) {
+            own_memory const memory;
+            m_begin = from;
+            m_bytes = memory.read(from, m_data, ahead);
+            if (m_bytes < count)
+                m_bytes = memory.read(from, m_data, count);  // some systems read all or nothing
+            if (m_bytes < count) return false;
+        }
+        __builtin_memcpy(to, m_data + (from - m_begin), count);
+        return true;
+    }
+
+private:
+    std::uint64_t m_begin = 0;
+    std::size_t m_bytes = 0;
+    std::byte m_data[Bytes];
+};
+
 // The name of the class to whose type information a first word leads, as the compiler mangles it: the number of bytes read; 0: it is no
 // such word.
-[[nodiscard]] inline std::size_t read_class_name(std::uint64_t vtable, char* to, std::size_t bytes) noexcept {
+[[nodiscard]] inline std::size_t read_class_name(std::uint64_t vtable, memory_window<4096>& near, char* to,
+                                                 std::size_t bytes) noexcept {
     own_memory const memory;
-    auto const info = memory.get<std::uint64_t>(vtable - sizeof(void*));
-    if (info % alignof(void*) != 0 || info == 0) return 0;
+    std::uint64_t info = 0;
+    if (!near.get(vtable - sizeof(void*), &info, sizeof(info)) || info % alignof(void*) != 0 || info < 4096)
+        return 0;
     std::uint64_t const kind = memory.get<std::uint64_t>(info) - 2 * sizeof(void*);
     if (kind != address_of(pooled_class_table) && kind != address_of(pooled_derived_table) &&
         kind != address_of(pooled_bases_table))
@@ -300,7 +327,8 @@ inline void live_census::count() noexcept {
         std::size_t group;
     };
     struct state {
-        std::byte window[k_window];
+        memory_window<k_window> blocks;
+        memory_window<4096> vtables;
         recent known[k_recent];  // by first word: found lately; a group of ~0: names no type
         char name[8192];
     };
@@ -311,10 +339,7 @@ inline void live_census::count() noexcept {
     }
     auto& s = *static_cast<state*>(memory);
     constexpr std::size_t k_none = ~std::size_t{0};
-    own_memory const own;
     copy_directory const* const all = detail::find_directory(false);
-    std::uint64_t window_begin = 0;
-    std::size_t window_bytes = 0;
     for (std::size_t i = 0; i < m_blocks.size; ++i) {
         live_block const& b = m_blocks.first[i];
         if (b.is_other != 0 || b.found_free == 3) continue;
@@ -326,15 +351,9 @@ inline void live_census::count() noexcept {
         ++m_objects;
         m_bytes += bytes;
         std::uint64_t words[2]{};
-        if (POOLED_SANITIZE == 0) {
-            if (b.begin - window_begin >= window_bytes ||
-                b.begin + sizeof(words) - window_begin > window_bytes) {
-                window_begin = b.begin;
-                window_bytes = own.read(b.begin, s.window, bytes >= k_window / 4 ? sizeof(words) : k_window);
-            }
-            if (b.begin + sizeof(words) - window_begin <= window_bytes)
-                __builtin_memcpy(words, s.window + (b.begin - window_begin), sizeof(words));
-        }
+        if (POOLED_SANITIZE == 0)
+            static_cast<void>(s.blocks.get(b.begin, words, sizeof(words),
+                                           bytes >= k_window / 4 ? sizeof(words) : k_window));
         std::size_t of = k_none;
         // A vtable: not in a pool's memory, and below the addresses of the system.
         if (words[0] % alignof(void*) == 0 && words[0] >= 4096 && words[0] >> 56 == 0 &&
@@ -345,7 +364,7 @@ inline void live_census::count() noexcept {
                 if (group const* const old = find_group(words[0])) {
                     known.group = static_cast<std::size_t>(old - m_groups.first);
                 } else if (std::size_t const length =
-                               detail::read_class_name(words[0], s.name, sizeof(s.name));
+                               detail::read_class_name(words[0], s.vtables, s.name, sizeof(s.name));
                            length != 0) {
                     char const* const mangled = s.name + (s.name[0] == '*');  // of a type that is one file's
                     char* const whole = pooled_demangle(mangled, nullptr, nullptr, nullptr);
