@@ -123,6 +123,8 @@ public:
     using propagate_on_container_move_assignment = std::true_type;
     using propagate_on_container_swap = std::true_type;
 
+    pool_allocator() = delete;  // pooled: pass the container its pool: map(pool)
+
     // No rebind: a derived class would inherit it, and containers would then use this class in place of the derived one.
     pool_allocator(Pool& from) noexcept
         : m_core(&detail::pool_access::core(from)) {}  // NOLINT: a pool stands for its allocator

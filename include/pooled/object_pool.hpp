@@ -477,6 +477,13 @@ template <class T, class Lifecycle, sharing Sharing>
 class basic_object_pool {
     static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
                   "pooled: object_pool<T>: T must be an object type, not an array, and without const");
+    static_assert(
+        !k_has_misspelt_hook<Lifecycle>,
+        "pooled: object_pool: Lifecycle has a misspelt member, which would never be called: the names are "
+        "create, validate, on_acquire and on_release");
+    static_assert(
+        k_has_misspelt_hook<Lifecycle> || k_has_hook<Lifecycle, T>,
+        "pooled: object_pool: Lifecycle has none of the members create, validate, on_acquire and on_release");
     using recycler_type = recycler<T, Lifecycle, Sharing>;
 
 public:
@@ -490,6 +497,14 @@ public:
     explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = Lifecycle())
         requires creates<Lifecycle, T>
         : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle), {}))) {}
+
+    // Compilers show these lines.
+    basic_object_pool()  // pooled: T has no default constructor: pass a factory, or a lifecycle with create
+        requires(!creates<Lifecycle, T>)
+    = delete;
+    explicit basic_object_pool(object_pool_options const&)  // pooled: T has no default constructor
+        requires(!creates<Lifecycle, T>)
+    = delete;
 
     // `factory` builds the objects: it returns a T, or constructs one at the void* it is given. Several threads may call it
     // at the same time.

@@ -194,6 +194,8 @@ public:
 
     constexpr counted_ptr() noexcept = default;
     constexpr counted_ptr(std::nullptr_t) noexcept {}  // NOLINT: as std::shared_ptr converts
+    template <class Other>
+    explicit counted_ptr(Other*) = delete;  // pooled: write make_rc<T>(arguments), not rc_ptr<T>(new T)
 
     counted_ptr(counted_ptr const& other) noexcept : base(other.m_handle) { add(); }
     counted_ptr(counted_ptr&& other) noexcept : base(std::exchange(other.m_handle, {})) {}

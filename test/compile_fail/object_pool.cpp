@@ -28,7 +28,7 @@ void object_pool_arguments_for_no_on_acquire_of_a_wait() {
 }
 
 // Without a default constructor, a lifecycle must define how an object is built.
-// expect object_pool_cannot_build_its_objects: (deleted|no matching|constraints not satisfied)
+// expect object_pool_cannot_build_its_objects: T has no default constructor: pass a factory
 namespace object_pool_cannot_build_its_objects {
 struct connection {
     explicit connection(int) {}
@@ -125,3 +125,32 @@ void object_pool_unique_ptr_is_not_deleted_by_another() {
     std::unique_ptr<int> b = pool.acquire_unique();
 #endif
 }
+
+// A hook of another name would never be called, and the next user would get a dirty object.
+// expect object_pool_lifecycle_misspelt: Lifecycle has a misspelt member
+namespace object_pool_lifecycle_misspelt {
+struct cleans {
+    void on_acquire(int& n) const { n = 1; }
+#ifdef MISTAKE_object_pool_lifecycle_misspelt
+    void onRelease(int& n) const { n = 0; }
+#else
+    void on_release(int& n) const { n = 0; }
+#endif
+};
+void test() { pooled::object_pool<int, cleans> pool; }
+}  // namespace object_pool_lifecycle_misspelt
+
+// The same of a class that is no lifecycle at all.
+// expect object_pool_lifecycle_without_hooks: Lifecycle has none of the members create
+namespace object_pool_lifecycle_without_hooks {
+struct other {
+    void clean(int& n) const { n = 0; }
+};
+struct derived : pooled::default_lifecycle<int> {};
+void test() {
+    pooled::object_pool<int, derived> with;
+#ifdef MISTAKE_object_pool_lifecycle_without_hooks
+    pooled::object_pool<int, other> without;
+#endif
+}
+}  // namespace object_pool_lifecycle_without_hooks

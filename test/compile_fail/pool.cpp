@@ -2,6 +2,10 @@
 // Refused: mistakes with pool, local_pool and pool_allocator.
 #include "pooled/pooled.hpp"
 
+#include <functional>
+#include <map>
+#include <utility>
+
 // A function that takes a shared pool must not accept a pool for a single thread.
 // expect local_pool_is_no_pool: (no matching function|could not convert|cannot convert|no viable conversion|no matching constructor|no matching conversion)
 void local_pool_is_no_pool() {
@@ -20,5 +24,17 @@ void pool_shows_no_internals() {
 #ifdef MISTAKE_pool_shows_no_internals
     static_cast<void>(pool.core());
     static_cast<void>(pooled::pool::k_sharing);
+#endif
+}
+
+// There is no default pool for it: pooled::allocator is that. libc++'s message ends before it comes to the allocator.
+// expect pool_allocator_without_pool: (pass the container its pool|constructor for 'std::__tree)
+void pool_allocator_without_pool() {
+    using entries =
+        std::map<int, int, std::less<>, pooled::pool_allocator<std::pair<int const, int>, pooled::pool>>;
+    pooled::pool pool;
+    entries with(pool);
+#ifdef MISTAKE_pool_allocator_without_pool
+    entries without;
 #endif
 }

@@ -111,3 +111,13 @@ void test() {
 #endif
 }
 }  // namespace rc_ptr_with_wrong_arguments
+
+// The counts lie in front of the object, in a pool's block.
+// expect rc_ptr_of_new: make_rc<T>\(arguments\), not rc_ptr<T>\(new T\)
+void rc_ptr_of_new() {
+    pooled::rc_ptr<int> const p = pooled::make_rc<int>(1);
+    pooled::rc_ptr<int> const empty{nullptr};
+#ifdef MISTAKE_rc_ptr_of_new
+    pooled::rc_ptr<int> const q{new int(1)};
+#endif
+}
