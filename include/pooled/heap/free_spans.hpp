@@ -120,8 +120,25 @@ public:
         m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
     }
 
-    // The spans of a bin, whose order may be changed.
-    [[nodiscard]] slab_list& spans_of(std::size_t bin) noexcept { return m_bins[bin]; }
+    // A walk over all spans, those of the longest bin first, during which others may be taken and put.
+    struct walk {
+        std::size_t bin = k_bins;
+        std::size_t left = 0;  // spans of the bin
+    };
+    // The next one, which becomes the last of its bin; null: the walk is over.
+    [[nodiscard]] slab* next(walk& w) noexcept {
+        for (;;) {
+            while (w.left == 0) {
+                if (w.bin == 0) return nullptr;
+                w.left = m_counts[--w.bin];
+            }
+            --w.left;
+            if (slab* const s = m_bins[w.bin].pop_front()) {
+                m_bins[w.bin].push_back(*s);
+                return s;
+            }
+        }
+    }
 
     // The smallest number of free granules since the last call.
     [[nodiscard]] std::size_t take_fewest() noexcept { return std::exchange(m_fewest, granules()); }
@@ -131,14 +148,17 @@ public:
         std::size_t listed = 0;
         bool valid = true;
         for (std::size_t bin = 0; bin < k_bins; ++bin) {
+            std::uint32_t count = 0;
             valid = valid && m_bins[bin].empty() == ((m_used[bin / 64] >> (bin % 64) & 1) == 0);
             for (slab& s : m_bins[bin]) {
                 listed += s.granules;
+                ++count;
                 slab* const last = chunk::before(s);
                 valid = valid && is_listed(&s) && bin_of(s.granules) == bin &&
                         s.last_record().granules == s.granules && !is_listed(chunk::after(s)) &&
                         (last == nullptr || !is_last_listed(*last));
             }
+            valid = valid && count == m_counts[bin];
         }
         return valid && listed == m_granules && m_fewest <= m_granules;
     }
@@ -193,17 +213,20 @@ private:
         set_length(s.last_record(), count);
         std::size_t const bin = bin_of(count);
         m_bins[bin].push_front(s);
+        ++m_counts[bin];
         m_used[bin / 64] |= std::uint64_t{1} << (bin % 64);
         m_granules.add(count);
     }
     void unlist(slab& s) noexcept {
         std::size_t const bin = bin_of(s.granules);
         m_bins[bin].remove(s);
+        --m_counts[bin];
         if (m_bins[bin].empty()) m_used[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
         m_granules.subtract(s.granules);
     }
 
     std::array<slab_list, k_bins> m_bins{};
+    std::array<std::uint32_t, k_bins> m_counts{};
     std::array<std::uint64_t, (k_bins + 63) / 64> m_used{};
     slab* m_taken = nullptr;  // the last one, unless one was put since
     observed<std::size_t> m_granules;

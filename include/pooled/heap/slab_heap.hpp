@@ -126,6 +126,7 @@ public:
                                 reservation{.classes = classes, .free = {}, .links = {}}) {
             scoped_lock const lock(heap.m_mutex);
             heap.m_reservations.push_front(*m_reservation);
+            heap.m_purging = {};
             heap.m_mutex.be_patient();  // from now on no system call
         }
         ~attempt() {
@@ -172,14 +173,24 @@ public:
         reservation& r = *by.m_reservation;
         return claim_free(r, what, count - detail::smaller(count, m_reservations.free_blocks(r, what)));
     }
-    // Makes the pages of what was reserved resident.
+    // Makes the pages of what was reserved resident. Takes the lock for one span at a time; others may be taken meanwhile, and put.
     void touch(attempt& by) noexcept {
         if (!m_upstream.is_system()) return;
-        visit_each(by.m_reservation->free, [](slab& s) {
-            platform::touch_pages(s.memory(), s.bytes());
-            for (std::size_t i = 0; i < s.granules; ++i)
-                (&s)[i].purged = 0;
-        });
+        slab_list& spans = by.m_reservation->free;
+        std::size_t left = 0;
+        for (bool is_first = true; is_first || left != 0; is_first = false) {
+            scoped_lock const lock(m_mutex);
+            if (is_first)
+                for ([[maybe_unused]] slab const& s : spans)
+                    ++left;
+            slab* const s = spans.pop_front();
+            if (s == nullptr) return;
+            --left;
+            spans.push_back(*s);
+            platform::touch_pages(s->memory(), s->bytes());
+            for (std::size_t i = 0; i < s->granules; ++i)
+                s[i].purged = 0;
+        }
     }
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
@@ -214,6 +225,7 @@ public:
     std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
         intrusive_list<chunk> released;
         std::size_t bytes = 0;
+        if (m_empty_bytes == 0) return 0;
         upstream::call under_way(m_upstream);
         {
             scoped_lock const lock(m_mutex);
@@ -231,13 +243,16 @@ public:
     // without those that were returned before and not used since. O(spans); takes the lock for one span at a time, since a system
     // call for each takes microseconds.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
-        std::size_t bytes = 0;
-        for (std::size_t bin = free_spans::k_bins; bin-- != 0 && bytes < most;)
-            visit_each(m_free.spans_of(bin), [&](slab& s) {
-                if (bytes < most) bytes += purge_free(s, most - bytes);
-            });
-        return bytes;
+        purging all{observed<std::size_t>(most), {}};
+        return go_on(all, k_size_max);
     }
+    // The same in steps, each of which takes less than a millisecond. Without the lock: whether there is one to be taken.
+    void begin_purge(std::size_t most) noexcept {
+        scoped_lock const lock(m_mutex);
+        m_purging = {observed<std::size_t>(most), {}};
+    }
+    [[nodiscard]] bool is_purging() const noexcept { return m_purging.bytes != 0; }
+    void purge_some() noexcept { static_cast<void>(go_on(m_purging, k_looks_in_step)); }
 
     // Chunks of 2 MiB that were filled with small pages, because huge ones were slow to get, get those later, as their use is proved: a
     // chunk that was nearly all in use at the ends of two periods. One in a call, and then none for nine times as long as it took, so
@@ -446,6 +461,29 @@ private:
                      size);
     }
 
+    // How far a purge() has come, and how many bytes it still may return.
+    struct purging {
+        observed<std::size_t> bytes;
+        free_spans::walk spans;
+    };
+    static constexpr std::size_t k_looks_in_step = 128;
+    static constexpr std::size_t k_looks_of_call = 8;  // a system call takes as long
+
+    // Takes the lock for one span at a time. When it is over, no bytes are left.
+    std::size_t go_on(purging& p, std::size_t looks) noexcept {
+        std::size_t bytes = 0;
+        for (; looks != 0; --looks) {
+            scoped_lock const lock(m_mutex);
+            slab* const s = p.bytes != 0 ? m_free.next(p.spans) : nullptr;
+            std::size_t const returned = s != nullptr ? purge_free(*s, p.bytes) : 0;
+            p.bytes = s != nullptr ? p.bytes - detail::smaller<std::size_t>(returned, p.bytes) : 0;
+            if (s == nullptr) break;
+            bytes += returned;
+            if (returned != 0) looks -= detail::smaller(looks - 1, k_looks_of_call);
+        }
+        return bytes;
+    }
+
     // Takes the lock. If there is an earlier reservation for the same classes, it takes over the spans of `r`.
     void settle(reservation& r) noexcept {
         scoped_lock const lock(m_mutex);
@@ -483,29 +521,12 @@ private:
         g_metadata.deallocate(&r, sizeof(reservation));
     }
 
-    // Takes the lock for one span at a time, which no thread uses meanwhile; others may take spans out of the list and put some into it.
-    template <class Visit>
-    void visit_each(slab_list& spans, Visit&& visit) noexcept {
-        std::size_t left = 0;
-        {
-            scoped_lock const lock(m_mutex);
-            for ([[maybe_unused]] slab const& s : spans)
-                ++left;
-        }
-        for (; left != 0; --left) {
-            scoped_lock const lock(m_mutex);
-            slab* const s = spans.pop_front();
-            if (s == nullptr) return;
-            spans.push_back(*s);
-            visit(*s);
-        }
-    }
-
     mutex m_mutex;
     intrusive_list<chunk> m_chunks;
     atomic<std::int64_t> m_next_collapse{k_no_collapse};  // not before; one thread at a time takes it
     free_spans m_free;
     reservation_list m_reservations;
+    purging m_purging;                    // in steps
     bool m_was_refused = false;           // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
     observed<std::uint32_t> m_gains{1};   // odd

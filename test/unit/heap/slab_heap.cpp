@@ -377,6 +377,32 @@ TEST(slab_heap_of_system_memory, purges_the_ends_of_the_longest_spans_first) {
     EXPECT_EQ(heap.purge(), 2 * k_slab_bytes - k_granule_bytes);
 }
 
+TEST(slab_heap_of_system_memory, gives_the_pages_of_many_spans_back_in_steps) {
+    if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(16 * k_mib), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    std::vector<slab*> all;
+    while (slab* const s = heap.take(k_exact, {k_granule_bytes, 1}))
+        all.push_back(s);
+    for (std::size_t i = 0; i < all.size(); i += 2)
+        heap.put(*all[i]);
+    heap.begin_purge(8 * k_granule_bytes);
+    while (heap.is_purging())
+        heap.purge_some();
+    heap.begin_purge(k_size_max);
+    std::size_t steps = 0;
+    for (; heap.is_purging(); ++steps)
+        heap.purge_some();
+    EXPECT_GT(steps, 10U) << "a step takes a system call for each span";
+    EXPECT_LT(steps, all.size() / 4);
+    EXPECT_EQ(heap.purge(), 0U) << "all pages went back";
+    EXPECT_TRUE(heap.is_valid());
+    heap.begin_purge(k_size_max);
+    slab_heap::attempt const reserving(heap, {k_48, k_48});
+    EXPECT_FALSE(heap.is_purging()) << "a call that makes no other system call";
+}
+
 // Reservations.
 
 TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_to_reserve) {
