@@ -22,6 +22,7 @@
 #include <cstdlib>
 #include <iosfwd>
 #include <new>
+#include <utility>
 
 #if POOLED_HAS_CODE
 #include "pooled/base/size_class.hpp"
@@ -88,6 +89,7 @@ private:
     static void free(pages_of<T>& gone) noexcept;
     [[nodiscard]] live_block* find(std::uint64_t address) noexcept;
     void count() noexcept;
+    void merge_groups() noexcept;
     void add(std::uint64_t key, char const* type, std::size_t type_bytes, std::size_t block_bytes) noexcept;
     [[nodiscard]] group* find_group(std::uint64_t key) noexcept;
 
@@ -413,6 +415,20 @@ inline void live_census::count() noexcept {
     platform::unmap_pages(memory, sizeof(state));
 }
 
+// Of one type, there are several: the kinds of pointers, and the files that have a table of it.
+inline void live_census::merge_groups() noexcept {
+    for (std::size_t i = 0; i < m_groups.size; ++i)
+        for (std::size_t j = i + 1; j < m_groups.size; ++j) {
+            group& one = m_groups.first[i];
+            group& other = m_groups.first[j];
+            if (one.name_at == 0 || other.name_at == 0 || other.objects == 0 ||
+                __builtin_strcmp(m_names.first + one.name_at, m_names.first + other.name_at) != 0)
+                continue;
+            one.objects += std::exchange(other.objects, 0);
+            one.bytes += std::exchange(other.bytes, 0);
+        }
+}
+
 POOLED_CODE live_census::live_census(pool_core const& core) noexcept {
     // The copy of the library that made the pool.
     copy_directory const* const all = detail::find_directory(false);
@@ -436,6 +452,7 @@ POOLED_CODE live_census::live_census(pool_core const& core) noexcept {
     one->read_pool(address_of(&core));
     platform::unmap_pages(memory, sizeof(walk));
     count();
+    merge_groups();
 }
 
 POOLED_CODE live_census::~live_census() {

@@ -15,6 +15,13 @@
 #include <utility>
 #include <vector>
 
+namespace drawn {
+struct square {
+    int side = 0;
+    ~square() { side = 0; }
+};
+}  // namespace drawn
+
 namespace {
 
 struct packet {
@@ -153,6 +160,15 @@ TEST_F(live_report, may_be_made_while_other_threads_use_the_pool) {
     for (std::thread& one : users)
         one.join();
     EXPECT_NE(report_of(pool).find(": 2000 blocks in use"), std::string::npos);
+}
+
+TEST_F(live_report, has_one_line_for_a_type_whichever_pointers_own_its_objects) {
+    pooled::pool pool{{.name = "kinds"}};
+    auto const shared = pool.make_shared<drawn::square>();
+    auto const counted = pool.make_rc<drawn::square>();
+    auto const unique = pool.make_unique<drawn::square>();
+    std::string const report = report_of(pool);
+    EXPECT_NE(report.find("\n  3 of "), std::string::npos) << report;
 }
 
 TEST_F(live_report, of_an_object_pool_counts_what_is_in_use) {
