@@ -3,6 +3,7 @@
 // part here, in their order. clang-format leaves them as the pages show them.
 #include <pooled/compat/pmr.hpp>      // after
 #include <pooled/compat/recycle.hpp>  // before: <recycle/shared_pool.hpp>
+#include <pooled/as_std.hpp>
 #include <pooled/pooled.hpp>
 
 #include <chrono>
@@ -31,6 +32,11 @@ void expect(bool condition) { g_is_right = g_is_right && condition; }
 // clang-format off
 
 // page: docs/counted-pointers.md
+namespace as_in_the_standard {
+using pooled::as_std::make_shared;     // using std::make_shared;
+using pooled::as_std::shared_ptr;      // using std::shared_ptr;
+static_assert(sizeof(shared_ptr<int>) == sizeof(void*) && sizeof(make_shared<int>()) == sizeof(void*));
+}  // namespace as_in_the_standard
 struct Left {
     virtual ~Left() = default;
 };

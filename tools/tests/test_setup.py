@@ -15,6 +15,7 @@ TOOLS = Path(__file__).resolve().parent.parent
 PACKAGES = ["g++", "ninja-build", "libboost1.81-dev", "nlohmann-json3-dev", "libcli11-dev", "libtbb-dev"]
 PACKAGES += ["libfoonathan-memory-dev", "libpcap-dev", "libtcmalloc-minimal4", "libjemalloc2", "libmimalloc2.0"]
 SPECIAL = {"clang-19", "clang-tidy-19", "doxygen", "chromium", "valgrind", "gdb", "qemu-user", "googletest", "wine64"}
+SPECIAL |= {"universal-ctags"}
 
 STAND_INS = {
     "dpkg-query": 'sed "s/^/installed /" "$STATE/installed"',
@@ -101,7 +102,7 @@ def test_a_changed_pyproject_installs_the_packages_anew(machine):
     [
         ("single-header", set(), "quom"),
         ("package", set(), "quom setuptools"),
-        ("lint", {"clang-19", "clang-tidy-19"}, "ruff ziglang"),
+        ("lint", {"clang-19", "clang-tidy-19", "universal-ctags"}, "ruff ziglang"),
         ("docs", {"doxygen"}, "mkdocs-material"),
         ("test gcc:unit", {"googletest"}, ""),
         ("test tsan:stress checked:behaviour", {"googletest", "clang-19"}, ""),
@@ -110,7 +111,11 @@ def test_a_changed_pyproject_installs_the_packages_anew(machine):
         ("test windows", {"googletest", "wine64"}, ""),
         ("test windows-clang", {"googletest", "wine64"}, "ziglang"),
         ("test musl", {"googletest"}, "ziglang"),
-        ("test", SPECIAL - {"clang-tidy-19"}, "conan meson cmake quom ruff setuptools mkdocs-material ziglang"),
+        (
+            "test",
+            SPECIAL - {"clang-tidy-19", "universal-ctags"},
+            "conan meson cmake quom ruff setuptools mkdocs-material ziglang",
+        ),
     ],
 )
 def test_a_goal_installs_what_it_needs_and_no_more(machine, goal, wanted, packages):
