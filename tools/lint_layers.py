@@ -43,8 +43,8 @@ LAYERS = {
     "cache": "cache",
     "pool": "pool/ inspect instrument options stats",
     "teardown": "teardown destroy_in_place reclaim_scope",
-    "smart": "smart allocator default_pool live_report local_pool pending pool make_shared rc_from_this as_std rc_ptr tail to_shared "
-    "unique_ptr",
+    "smart": "smart allocator as_std default_pool live_report local_pool pending pool make_shared rc_from_this rc_ptr "
+    "tail to_shared unique_ptr",
     "object": "object lifecycle object_pool",
     "compat": "compat",
     "all": "pooled",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // The code blocks of the pages in docs/, as a program: tools/tests/test_pages.py checks that each block's lines are in its page's
 // part here, in their order. clang-format leaves them as the pages show them.
+#include <pooled/as_std.hpp>
 #include <pooled/compat/pmr.hpp>      // after
 #include <pooled/compat/recycle.hpp>  // before: <recycle/shared_pool.hpp>
-#include <pooled/as_std.hpp>
 #include <pooled/pooled.hpp>
 
 #include <chrono>
