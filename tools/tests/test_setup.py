@@ -120,7 +120,9 @@ def test_a_changed_pyproject_installs_the_packages_anew(machine):
 )
 def test_a_goal_installs_what_it_needs_and_no_more(machine, goal, wanted, packages):
     clang = ["libclang-rt-19-dev", "libc++-19-dev", "libc++abi-19-dev"]
-    machine.has(installed=[], known=[*PACKAGES, *SPECIAL, *clang, "relacy-dev", "clang-format-19", "pkgconf"])
+    machine.has(
+        installed=[], known=[*PACKAGES, *SPECIAL, *clang, "relacy-dev", "clang-format-19", "pkgconf", "universal-ctags"]
+    )
     calls, _ = machine.setup(*goal.split())
     assert SPECIAL & set((machine.state / "installed").read_text().split()) == wanted
     assert set(re.findall(r"([\w-]+)==", calls)) == set(packages.split())
