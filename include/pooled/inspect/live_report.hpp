@@ -281,9 +281,14 @@ private:
     return bytes - 1;
 }
 
-// The first argument of a template, or null: std::_Sp_counted_ptr_inplace<Packet, std::allocator<void>, …> is the block of a Packet.
+// What a control block is shown as, or null: std::_Sp_counted_ptr_inplace<Packet, std::allocator<void>, …> is the block of a Packet,
+// std::_Sp_counted_ptr<Packet*, …> has the counts of one that lies elsewhere.
 [[nodiscard]] inline char* object_of_control_block(char* name) noexcept {
-    for (char const* const known : {"_Sp_counted_ptr_inplace<", "__shared_ptr_emplace<"}) {
+    constexpr char const* k_counts = "counts of ";
+    int nth = 0;
+    for (char const* const known : {"_Sp_counted_ptr_inplace<", "__shared_ptr_emplace<", "_Sp_counted_ptr<",
+                                    "_Sp_counted_deleter<", "__shared_ptr_pointer<"}) {
+        bool const is_elsewhere = nth++ >= 2;
         char* const at = __builtin_strstr(name, known);
         char const* const before = __builtin_strchr(name, '<');
         if (at == nullptr || before < at) continue;
@@ -293,7 +298,9 @@ private:
             depth += *end == '<' || *end == '(' ? 1 : *end == '>' || *end == ')' ? -1 : 0;
             if (depth < 0 || (depth == 0 && *end == ',')) {
                 *end = '\0';
-                return first;
+                if (!is_elsewhere) return first;
+                std::size_t const length = __builtin_strlen(k_counts);  // less than that of what it replaces
+                return static_cast<char*>(__builtin_memcpy(first - length, k_counts, length));
             }
         }
     }

@@ -167,8 +167,11 @@ TEST_F(live_report, has_one_line_for_a_type_whichever_pointers_own_its_objects) 
     auto const shared = pool.make_shared<drawn::square>();
     auto const counted = pool.make_rc<drawn::square>();
     auto const unique = pool.make_unique<drawn::square>();
+    std::shared_ptr<drawn::square> const elsewhere(new drawn::square, std::default_delete<drawn::square>(),
+                                                   pooled::pool_allocator<drawn::square>(pool));
     std::string const report = report_of(pool);
     EXPECT_NE(report.find("\n  3 of "), std::string::npos) << report;
+    EXPECT_NE(report.find("\n  1 of counts of "), std::string::npos) << report;
 }
 
 TEST_F(live_report, of_an_object_pool_counts_what_is_in_use) {
