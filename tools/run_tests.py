@@ -49,6 +49,7 @@ TARGETS = {
     "compile_fail": ["compile_fail_headers"],
     "example": ["examples/all"],
     "configuration": [],
+    "poolheap": ["poolheap", "poolheap-tests"],
     "consumer": ["pooled_static"],  # installed from the build directory
 }
 OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model", "plugins", "new_delete", "malloc"]

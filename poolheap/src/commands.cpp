@@ -132,7 +132,7 @@ target find_targets(session const& in, std::string const& of) {
 // "1,998 of 2,048 owners found": the rest is in registers that were saved elsewhere, or packed.
 std::string owners_found(graph const& g, target const& of) {
     std::size_t owners = 0, weak = 0, found = 0;
-    reference_reader reader(g.from(), g.blocks());
+    reference_reader reader = g.reader();
     std::vector<bool> counted(of.marked.size(), false);
     reader.first_words("counts", type_namer::k_words,
                        [&](block_index b, std::span<std::uint64_t const> words) {
@@ -182,7 +182,7 @@ void census(std::string const& source, output_options const& out) {
 void write_summary(std::unique_ptr<image> of, std::string const& source, output_options const& out) {
     double const stopped = of->stopped_seconds();
     session s(std::move(of), source);
-    s.program = source;
+    s.program = source.substr(source.rfind('/') + 1);
     report r = make(s, out, {true, out.json, false});
     if (stopped != 0) {
         char text[80];

@@ -70,7 +70,7 @@ void graph::find_references() {
     m_first.assign(n / k_sixteen + 2, 0);
     m_edges.reserve(4 * n);  // of address space: pages count when they are written
     block_index next_group = 0;
-    reference_reader reader(m_image, m_heap);
+    reference_reader reader = this->reader();
     reader.in_blocks("references",
                      [&](block_index source, std::uint64_t offset, block_index target, address) {
                          while (next_group <= source / k_sixteen)
@@ -87,7 +87,7 @@ void graph::find_references() {
 std::uint64_t graph::offset_of(block_index source, block_index target) const {
     std::uint64_t found = 0;
     bool is_found = false;
-    reference_reader(m_image, m_heap).in_block(source, [&](std::uint64_t offset, block_index to, address) {
+    reader().in_block(source, [&](std::uint64_t offset, block_index to, address) {
         if (to != target || is_found) return;
         found = offset;
         is_found = true;
@@ -137,7 +137,7 @@ bool graph::name_buffer(block_index source, std::uint64_t offset, block_index ta
 // Walks from what became named to the buffers that it holds, until nothing changes. What names itself goes first, then globals, then
 // other roots; among labels the first one stays.
 void graph::name_buffers() {
-    reference_reader reader(m_image, m_heap);
+    reference_reader reader = this->reader();
     std::vector<block_index> labelled;
     auto const walk = [&](std::vector<block_index>& from) {
         while (!from.empty()) {
@@ -221,7 +221,7 @@ std::uint32_t graph::root_named(root_kind kind, std::string name, std::string gl
 
 // root_of(address where) -> root_reference without its target. Leaves out the pools' memory and the library's records.
 void graph::scan_range(address begin, address end, auto&& root_of) {
-    reference_reader reader(m_image, m_heap);
+    reference_reader reader = this->reader();
     auto const known = [&](std::span<heap::range const> ranges, address at) {
         auto const next = std::upper_bound(ranges.begin(), ranges.end(), at,
                                            [](address a, heap::range const& r) { return a < r.second; });
@@ -312,7 +312,7 @@ void graph::scan_mapping(mapping const& m) {
 }
 
 void graph::find_roots() {
-    reference_reader reader(m_image, m_heap);
+    reference_reader reader = this->reader();
     for (thread const& t : m_image.threads()) {
         for (std::uint64_t const word : t.registers)
             if (block_index const target = reader.target(word); target != k_no_block)

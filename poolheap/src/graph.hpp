@@ -43,6 +43,9 @@ public:
     [[nodiscard]] type const& type_of(block_index b) const { return m_names[m_types[b]]; }
     [[nodiscard]] type_id_t type_id(block_index b) const { return m_types[b]; }
 
+    [[nodiscard]] reference_reader reader() const {
+        return {m_image, m_heap, [this](block_index b) { return type_of(b).kind == kind::shared; }};
+    }
     [[nodiscard]] image const& from() const { return m_image; }
     [[nodiscard]] heap const& blocks() const { return m_heap; }
     [[nodiscard]] naming& names() const { return m_names; }

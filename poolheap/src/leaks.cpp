@@ -56,7 +56,7 @@ private:
 };
 
 void lost_blocks::read_references() {
-    reference_reader reader(m_graph.from(), m_graph.blocks());
+    reference_reader reader = m_graph.reader();
     m_first.push_back(0);
     std::vector<std::uint64_t> words(type_namer::k_words);
     progress told("lost blocks", m_blocks.size());

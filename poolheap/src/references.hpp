@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,9 @@ inline constexpr block_index k_no_block = ~block_index{0};
 
 class reference_reader {
 public:
-    reference_reader(image const& from, heap const& in)
-        : m_from(from), m_heap(in), m_window(k_window / k_word) {
+    // has_counts: whether a block has a control block at its begin.
+    reference_reader(image const& from, heap const& in, std::function<bool(block_index)> has_counts = {})
+        : m_from(from), m_heap(in), m_has_counts(std::move(has_counts)), m_window(k_window / k_word) {
         if (in.blocks.empty()) return;
         m_lowest = in.blocks.front().begin;
         m_highest = in.blocks.back().begin + in.blocks.back().bytes;
@@ -45,7 +47,7 @@ public:
             std::size_t const words = load(begin, wanted);
             for (std::size_t i = 0; i < words; ++i) {
                 block_index const to = target(m_window[i]);
-                if (to != k_no_block) visit(begin + i * k_word, to, m_window[i]);
+                if (to != k_no_block && !is_end(to, i, words)) visit(begin + i * k_word, to, m_window[i]);
             }
             begin += words * k_word;
             if (words * k_word < wanted) begin = begin / k_page * k_page + k_page;
@@ -118,6 +120,21 @@ private:
         return last;
     }
 
+    // A vector's end may be the begin of the next block, and no reference to it: begin, end and capacity are (b, e, e) or (b, between, e).
+    // Three plain pointers may look like the first, but not if they lead to an object with counts, of which the two words of a
+    // shared_ptr are different.
+    [[nodiscard]] bool is_end(block_index to, std::size_t i, std::size_t words) const {
+        std::uint64_t const* const w = m_window.data() + i;
+        if (to == 0 || *w != m_heap.blocks[to].begin) return false;
+        block const& before = m_heap.blocks[to - 1];
+        if (before.begin + before.bytes != *w) return false;
+        bool const is_capacity = i >= 2 && w[-2] == before.begin && w[-1] > w[-2];
+        if (is_capacity && w[-1] < *w) return true;
+        bool const is_full =
+            (is_capacity && w[-1] == *w) || (i >= 1 && i + 1 < words && w[-1] == before.begin && w[1] == *w);
+        return is_full && m_has_counts && m_has_counts(to);
+    }
+
     std::size_t load(address begin, std::size_t bytes) {
         std::span<std::byte> const to(reinterpret_cast<std::byte*>(m_window.data()), bytes);
         return m_from.read(begin, to) / k_word;
@@ -125,6 +142,7 @@ private:
 
     image const& m_from;
     heap const& m_heap;
+    std::function<bool(block_index)> m_has_counts;
     std::vector<std::uint64_t> m_window;
     address m_lowest = 0;
     address m_highest = 0;

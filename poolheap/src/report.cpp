@@ -27,7 +27,7 @@ public:
             queue.push_back(target);
         };
         // A plain pointer to a buffer is an iterator, a view, a way back: it owns nothing if something else leads there.
-        reference_reader reader(in.from(), in.blocks());
+        reference_reader reader = in.reader();
         std::vector<std::pair<block_index, owner>> plain;
         reader.in_blocks(
             "holders of buffers", [&](block_index source, std::uint64_t offset, block_index target, address) {
@@ -121,7 +121,7 @@ std::vector<report::holder_row> find_holders(graph const& in, std::vector<bool> 
         s.bytes += in[target].bytes;
     };
     auto const is_wanted = [&](block_index b) { return marked.empty() || marked[b]; };
-    reference_reader reader(in.from(), in.blocks());
+    reference_reader reader = in.reader();
     block_index last_source = k_no_block, last_target = k_no_block;
     std::uint64_t last_offset = 0;
     reader.in_blocks("holders", [&](block_index source, std::uint64_t offset, block_index target, address) {
@@ -185,14 +185,14 @@ report make_report(graph const& of, report_options const& options) {
         r.bytes += of[b].bytes;
     }
     r.objects = of.size();
-    reference_reader(of.from(), blocks)
-        .first_words("counts", type_namer::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
-            kind const k = of.type_of(b).kind;
-            if (k != kind::shared && k != kind::rc && k != kind::object) return;
-            auto const known = of.names().counts_of(of.type_id(b), words);
-            if (known && known->owners == 0 && known->weak != 0 && of[b].state == in_use)
-                ++sums[key(b, false)].weak_only;
-        });
+    of.reader().first_words("counts", type_namer::k_words,
+                            [&](block_index b, std::span<std::uint64_t const> words) {
+                                kind const k = of.type_of(b).kind;
+                                if (k != kind::shared && k != kind::rc && k != kind::object) return;
+                                auto const known = of.names().counts_of(of.type_id(b), words);
+                                if (known && known->owners == 0 && known->weak != 0 && of[b].state == in_use)
+                                    ++sums[key(b, false)].weak_only;
+                            });
     leaks const lost = options.leaks || options.retained ? find_leaks(of) : leaks{};
     if (options.retained) r.retained = find_retained(of, lost);
     for (auto const& [k, s] : sums) {

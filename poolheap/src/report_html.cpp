@@ -182,14 +182,17 @@ void write_ring(std::ostream& to, report::leak_row const& g) {
     to << "</svg><div><div><strong>" << with_commas(g.times) << (g.times == 1 ? " time" : " times")
        << "</strong>, " << with_commas(g.objects) << (g.objects == 1 ? " object, " : " objects, ")
        << in_bytes(g.bytes) << "</div><ol class=\"ring\">";
-    constexpr std::size_t k_steps = 12;
-    for (std::size_t i = 0; i < g.cycle.size() && i < k_steps; ++i) {
+    bool const is_of_one = std::all_of(g.cycle.begin(), g.cycle.end(), [&](report::step const& s) {
+        return s.type == g.cycle[0].type && s.offset == g.cycle[0].offset;
+    });
+    std::size_t const shown = is_of_one ? 1 : 12;
+    for (std::size_t i = 0; i < g.cycle.size() && i < shown; ++i) {
         report::step const& s = g.cycle[i];
         to << "<li><b>" << escaped(s.type) << "</b></li>";
         std::string const member = s.member.empty() ? "+" + std::to_string(s.offset) : s.member;
         if (g.is_cycle) to << "<li><i>" << escaped(member) << " →</i></li>";
     }
-    if (g.is_cycle && g.length > k_steps) to << "<li><i>… " << g.length - k_steps << " more →</i></li>";
+    if (g.is_cycle && g.length > shown) to << "<li><i>… " << g.length - shown << " more →</i></li>";
     to << (g.is_cycle ? "<li><i>back to</i></li><li><b>" + escaped(g.cycle.front().type) + "</b></li>"
                       : "<li><i>nothing refers to it</i></li>")
        << "</ol></div></li>\n";

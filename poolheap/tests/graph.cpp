@@ -58,6 +58,27 @@ TEST(Graph, AReferenceIntoTheMiddleOfABlockReachesIt) {
     EXPECT_EQ(g.roots()[0].name, "global g_a");
 }
 
+TEST(Graph, TheEndOfAVectorIsNoReferenceToTheNextBlock) {
+    fake_heap h;
+    address const holder = h.add("Holder", kind::shared), elements = h.add("", kind::buffer);
+    address const next = h.add("Next", kind::shared);
+    h.refer(holder, 16, elements), h.refer(holder, 24, next), h.refer(holder, 32, next);  // full
+    graph const full = h.build();
+    EXPECT_EQ(sorted_targets(full, h.index_of(holder)), std::vector{h.index_of(elements)});
+    h.refer(holder, 24, elements + 8);  // with room
+    graph const partial = h.build();
+    EXPECT_EQ(sorted_targets(partial, h.index_of(holder)), std::vector{h.index_of(elements)});
+}
+
+TEST(Graph, PointersToNeighboursAreReferences) {
+    fake_heap h;
+    address const table = h.add("Table", kind::virtual_object);
+    address const a = h.add("A", kind::virtual_object), b = h.add("B", kind::virtual_object);
+    h.refer(table, 16, a), h.refer(table, 24, b), h.refer(table, 32, b);
+    graph const g = h.build();
+    EXPECT_EQ(g.targets(h.index_of(table)).size(), 2u);
+}
+
 TEST(Graph, WordsBelowAStackPointerReachNothing) {
     fake_heap h;
     address const stale = h.add("Stale", kind::shared), live = h.add("Live", kind::shared);
