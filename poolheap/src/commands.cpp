@@ -213,6 +213,8 @@ void holders_command(std::string const& source, std::string const& of, output_op
     target const t = find_targets(s, of);
     report r = make(s, out, {false, false, false});
     r.holders = find_holders(s.references, t.marked);
+    for (report::holder_row& row : r.holders)
+        row.of = t.what;
     with_output(out, [&](std::ostream& to) {
         if (out.json) return write_json(to, r);
         to << fit(t.what, 80) << ": " << with_commas(t.objects)

@@ -113,7 +113,9 @@ void lost_blocks::find_weak() {
             auto const& target = m_counts[r.target];
             of.weak |= how == strength::weak || (target && r.is_counted && target->owners == 0);
             of.strong |= how == strength::strong || (target && r.is_counted && target->weak == 0);
-            if (how == strength::raw) r.owns = false;
+            // A plain pointer to an object owns nothing; one to a buffer is how containers own it.
+            if (how == strength::raw && m_graph.type_of(m_blocks[r.target]).kind != kind::buffer)
+                r.owns = false;
         }
     for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
         for (reference& r : references(source)) {

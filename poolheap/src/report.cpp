@@ -124,28 +124,32 @@ std::vector<report::holder_row> find_holders(graph const& in, std::vector<bool> 
     reference_reader reader = in.reader();
     block_index last_source = k_no_block, last_target = k_no_block;
     std::uint64_t last_offset = 0;
-    reader.in_blocks("holders", [&](block_index source, std::uint64_t offset, block_index target, address) {
-        if (!is_wanted(target)) return;
-        // The two words of a shared_ptr are one reference.
-        bool const is_second =
-            source == last_source && target == last_target && offset == last_offset + sizeof(address);
-        last_source = source, last_target = is_second ? k_no_block : target, last_offset = offset;
-        if (is_second) return;
-        type_id_t const type = in.type_id(source);
-        holder_class c{in.type_id(target), type, k_buffer, buffer_owners::k_none,
-                       in.member_offset(type, offset)};
-        if (in.type_of(source).kind == kind::buffer) {
-            if (marked.empty() && in.type_of(target).kind == kind::buffer) return;
-            // References among the nodes of one container say nothing about who holds it.
-            if (in.type_id(source) == in.type_id(target)) return;
-            if (buffer_owners::owner const* const o = owners.of(source))
-                c = {c.of, o->type, type, o->root, o->offset};
-        }
-        count(c, target);
-    });
+    reader.in_blocks(
+        "holders", [&](block_index source, std::uint64_t offset, block_index target, address word) {
+            if (!is_wanted(target)) return;
+            // A pointer into the own object holds nothing; its own control block may.
+            if (source == target && word != in[target].begin) return;
+            // The two words of a shared_ptr are one reference.
+            bool const is_second =
+                source == last_source && target == last_target && offset == last_offset + sizeof(address);
+            last_source = source, last_target = is_second ? k_no_block : target, last_offset = offset;
+            if (is_second) return;
+            type_id_t const type = in.type_id(source);
+            holder_class c{marked.empty() ? in.type_id(target) : k_buffer, type, k_buffer,
+                           buffer_owners::k_none, in.member_offset(type, offset)};
+            if (in.type_of(source).kind == kind::buffer) {
+                if (marked.empty() && in.type_of(target).kind == kind::buffer) return;
+                // References among the nodes of one container say nothing about who holds it.
+                if (in.type_id(source) == in.type_id(target)) return;
+                if (buffer_owners::owner const* const o = owners.of(source))
+                    c = {c.of, o->type, type, o->root, o->offset};
+            }
+            count(c, target);
+        });
     for (root_reference const& r : in.root_references())
         if (is_wanted(r.target))
-            count({in.type_id(r.target), k_buffer, k_buffer, r.from, r.offset}, r.target);
+            count({marked.empty() ? in.type_id(r.target) : k_buffer, k_buffer, k_buffer, r.from, r.offset},
+                  r.target);
     std::vector<report::holder_row> rows;
     for (auto const& [c, s] : sums) {
         report::holder_row row;
