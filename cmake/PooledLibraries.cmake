@@ -68,7 +68,7 @@ if(NOT WIN32 AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*(address|thread|
     target_link_libraries(${target} PRIVATE pooled_header_only)
     target_compile_definitions(${target} PRIVATE POOLED_PRELOADED=1)
     set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS POOLED_STATIC=1)
-    target_link_options(${target} PRIVATE LINKER:-z,nodelete)
+    target_link_options(${target} PRIVATE LINKER:-z,nodelete LINKER:-z,initfirst)
     foreach(each IN ITEMS pooled_${name} ${target})
       target_compile_options(${each} PRIVATE -ftls-model=initial-exec)
       target_compile_definitions(${each} PRIVATE POOLED_INITIAL_EXEC=1)

@@ -274,7 +274,7 @@ void read_stats() noexcept {
 }
 
 // Before the default pool is made, unless the program has made it already.
-[[gnu::constructor(101)]] void start() {
+void start() {
     if (g_is_started.exchange(true, std::memory_order_relaxed)) return;
     inside_pool const inside;
     bool const is_sanitized = __asan_init != nullptr || __tsan_init != nullptr || __msan_init != nullptr;
@@ -289,6 +289,16 @@ void read_stats() noexcept {
     read_stats();
     POOLED_TRY { static_cast<void>(configure_default_pool(read_options())); }
     POOLED_CATCH(std::bad_alloc const&) {}  // the first operator new tries again, and reports it
+}
+
+// The preloaded library is linked with -z initfirst, so this runs before all other constructors, also that of libc, which sets `environ`.
+[[gnu::constructor(101)]] void start_with([[maybe_unused]] int count, [[maybe_unused]] char** arguments,
+                                          [[maybe_unused]] char** environment) {
+#if POOLED_PRELOADED && defined(__GLIBC__)
+    if (environ == nullptr) environ = environment;
+    static_cast<void>(register_fork_handlers(true));
+#endif
+    start();
 }
 
 void write_all(int file, std::string_view text) noexcept {

@@ -2,6 +2,9 @@
 // A fork while another thread uses a pool for the first time, and a system without memory for fork handlers: pthread_atfork is
 // replaced here. Each test is a process of its own, in which nothing has used a pool before.
 
+// The library's handlers are registered at its first use.
+#define POOLED_STARTS_FIRST 0
+
 #include "pooled/pooled.hpp"
 
 #include "support/in_child.hpp"

@@ -3,6 +3,9 @@
 // all its locks for the fork (prepare handlers in reverse order of registration, the others in order), and may use it.
 // So main() here registers them first. The child of each test exits at once; one that hangs is ended by its alarm.
 
+// The library's handlers are registered at its first use.
+#define POOLED_STARTS_FIRST 0
+
 #include "pooled/compat/boost_intrusive_pool.hpp"
 #include "pooled/pooled.hpp"
 

@@ -8,11 +8,15 @@
 //   fork          a thread with a flag of its own, one that counts, one that forks, where its heirs are those of the parent
 //   two forks     two threads fork at once, one of which has a flag; a third one is inside now and then
 //   flags         a thread that ends hands its flag to another one, while a third one forks
+//   patience      each side may give up at any time. What the child sees are reads of the parent's variables, in any order, while the lock
+//                 of the mappings is held: the state is lost, or the structure is consistent
 //   controls      the same with one part left out: Relacy must find the race, or the sleep without end
 //
 // Mutants of the production code, one at a time, and what they end in: docs/mechanisms.md.
 
 #include "pooled/os/fork_gate.hpp"
+
+#include "pooled/os/raw_mutex.hpp"
 
 #include "model/relacy_atomics.hpp"
 
@@ -25,10 +29,10 @@ struct no_light_barrier : relacy_atomics {
 };
 struct no_heavy_barrier : relacy_atomics {
     static void heavy_barrier() {}
+    static void full_barrier() {}  // in the model, the same
 };
 struct no_wake_up : relacy_atomics {
     static void wake_one(atomic<unsigned>&) {}
-    static void wake_all(atomic<unsigned>&) {}
 };
 
 template <class Atomics, rl::test_result_e Expected>
@@ -50,9 +54,14 @@ struct lock_of_three : rl::test_suite<lock_of_three<Atomics, Expected>, 3, Expec
     void after() { RL_ASSERT(data($) == 6); }
 };
 
+struct no_wait_for_copy : relacy_atomics {
+    static void wait_for_copy() {}
+};
+
 template <class Atomics>
 struct guarded {
-    pooled::detail::basic_fork_gate<Atomics, 2> gate;
+    pooled::detail::basic_fork_gate<Atomics, 2>
+        gate;  // nobody loses patience: the model's clock hardly moves
     rl::mutex lock;
     rl::var<int> data;
 
@@ -120,7 +129,71 @@ struct places_change_hands : rl::test_suite<places_change_hands<Atomics, Expecte
     void after() { RL_ASSERT(all.data($) == 7); }
 };
 
+// A fork beside a thread with a flag and one without, each of which may lose patience. In the parent the lock excludes whoever enters.
+template <class Atomics, rl::test_result_e Expected>
+struct copy_of_a_process : rl::test_suite<copy_of_a_process<Atomics, Expected>, 3, Expected> {
+    pooled::detail::basic_fork_gate<Atomics, 2, 1'000'000> gate;
+    rl::mutex lock;
+    rl::mutex mappings;
+    rl::var<int> data;             // of the parent
+    rl::atomic<int> halves[2];     // a structure of the library, which a copy may catch between two stores
+    rl::atomic<int> published[2];  // with order() between the stores
+
+    void before() {
+        model::begin_iteration();
+        relacy_atomics::s_mappings = &mappings;
+        data($) = 0;
+        for (int i = 0; i < 2; ++i) {
+            halves[i].store(0, rl::mo_relaxed, $);
+            published[i].store(0, rl::mo_relaxed, $);
+        }
+    }
+    void critical_section(bool makes_flag) {
+        gate.enter();
+        lock.lock($);
+        if (makes_flag) gate.own_flag();
+        data($) = data($) + 1;
+        int const next = halves[0].load(rl::mo_relaxed, $) + 1;
+        halves[0].store(next, rl::mo_relaxed, $);
+        halves[1].store(next, rl::mo_relaxed, $);
+        published[0].store(next, rl::mo_relaxed, $);
+        gate.order();
+        published[1].store(next, rl::mo_relaxed, $);
+        lock.unlock($);
+        gate.leave();
+    }
+    void fork() {
+        gate.begin();
+        if (!gate.has_given_up()) data($) = data($) + 1;
+        gate.let_in();
+        mappings.lock($);
+        unsigned const first = rl::rand(2);
+        int half[2];
+        int seen[2];
+        bool is_lost = rl::rand(2) != 0 && gate.is_lost();
+        half[first] = halves[first].load(rl::mo_relaxed, $);
+        seen[1] = published[1].load(rl::mo_relaxed, $);
+        is_lost = is_lost || gate.is_lost();
+        half[1 - first] = halves[1 - first].load(rl::mo_relaxed, $);
+        seen[0] = published[0].load(rl::mo_relaxed, $);
+        mappings.unlock($);
+        RL_ASSERT(is_lost || half[0] == half[1]);
+        RL_ASSERT(seen[0] >= seen[1]);
+        // A handler that runs in the parent.
+        critical_section(false);
+        gate.end();
+    }
+    void thread(unsigned index) {
+        if (index == 2) return fork();
+        for (int i = 0; i < 2; ++i)
+            critical_section(index == 0);
+        if (index == 0) gate.release_flag();
+    }
+    void after() { RL_ASSERT(data($) >= 5); }
+};
+
 constexpr auto k_success = rl::test_result_success;
+constexpr auto k_torn = rl::test_result_user_assert_failed;
 constexpr auto k_race = rl::test_result_data_race;
 constexpr auto k_endless = rl::test_result_livelock;
 
@@ -139,10 +212,13 @@ int main() {
     ok &= model::run<places_change_hands<relacy_atomics, k_success>>(
         "a flag may be given up and taken during a fork", k_iterations);
 
+    ok &= model::run<copy_of_a_process<relacy_atomics, k_success>>(
+        "a child finds all consistent, or that its state is lost, whoever loses patience", k_iterations);
+    ok &= model::run<copy_of_a_process<no_wait_for_copy, k_torn>>(
+        "without the wait for the copy a child does not know that its state is lost", k_iterations);
+
     ok &= model::run<lock_of_three<no_wake_up, k_endless>>("without a call of wake a thread sleeps for ever",
                                                            k_iterations);
-    ok &= model::run<fork_among_threads<no_wake_up, k_endless>>(
-        "without a call of wake who waits for a fork sleeps for ever", k_iterations);
     ok &= model::run<fork_among_threads<no_light_barrier, k_race>>("without the light barrier a fork races",
                                                                    k_iterations);
     ok &= model::run<fork_among_threads<no_heavy_barrier, k_race>>("without the heavy barrier a fork races",

@@ -119,6 +119,15 @@ struct relacy_atomics {
     // always treats it as one.
     static void light_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
     static void heavy_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
+    static void full_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
+
+    // A fork holds this while it copies the process's memory.
+    static inline rl::mutex* s_mappings = nullptr;
+    static void wait_for_copy() {
+        s_mappings->lock($);
+        s_mappings->unlock($);
+    }
+    static std::uint64_t process() { return 1; }
 
     // futex(2): the kernel looks at the newest value, and whoever is to sleep is in its list before anybody else can call
     // wake. Nothing but a call of wake ends the sleep: a lost one is a livelock, which Relacy reports.

@@ -94,6 +94,14 @@
 #define POOLED_STATE(type, name, ...) POOLED_EXPORT inline constinit type name __VA_ARGS__
 #endif
 #define POOLED_USED __attribute__((used))
+// Whether a source can have code that runs before all constructors: one of an executable. A sanitizer's code must come first.
+#if defined(POOLED_STARTS_FIRST)  // a test says no
+#elif defined(__ELF__) && (!defined(__PIC__) || defined(__PIE__)) && \
+    !POOLED_ADDRESS_SANITIZER && !POOLED_THREAD_SANITIZER && !POOLED_MEMORY_SANITIZER
+#define POOLED_STARTS_FIRST 1
+#else
+#define POOLED_STARTS_FIRST 0
+#endif
 #define POOLED_SYMBOL(name) __asm__(POOLED_ABI_STRING(__USER_LABEL_PREFIX__) name)
 
 #define POOLED_NOINLINE __attribute__((noinline))

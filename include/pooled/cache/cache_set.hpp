@@ -53,11 +53,6 @@ public:
 private:
     unsigned m_left = 128;
 };
-// For a fork.
-inline void wait_until_idle(gate<> const& one) noexcept {
-    for (unsigned attempt = 0; !one.is_idle(); ++attempt)
-        platform::pause(attempt);
-}
 
 // A forked child has only one of its parent's threads. The caches of the others are retired when a thread next uses the list of
 // a pool's caches. Written only in the child, before any other thread runs there.
@@ -211,9 +206,13 @@ public:
     // From stop() to resume(), a cache for which may_use() is true is used by the caller alone. False: there are others. O(threads).
     bool stop() noexcept {
         gate_patience patience;
-        return stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
-                        [&patience](gate<>& one) { return patience.wait([&one] { return one.take(); }); });
+        bool const all =
+            stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
+                     [&patience](gate<>& one) { return patience.wait([&one] { return one.take(); }); });
+        g_fork_gate.order();  // a child finds each cache as its owner left it, or stopped
+        return all;
     }
+    [[nodiscard]] bool is_held() const noexcept { return m_holds != 0 || platform::is_barrier_refused(); }
     // Gates that are stopped from now on stay so.
     void hold() noexcept { ++m_holds; }
     // As stop(), until there are no others. Gives up the lock while it waits: caches may come and go, and so may all that it guards.
@@ -234,7 +233,8 @@ public:
             if (may_use(cache)) visit(cache);
     }
     void resume() noexcept {
-        if (m_holds != 0 || platform::is_barrier_refused()) return;
+        g_fork_gate.order();
+        if (is_held()) return;
         bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
@@ -243,9 +243,7 @@ public:
     // For the owner of a cache that a fork has stopped. Takes the lock.
     void resume_after_fork(thread_cache& cache) noexcept {
         scoped_lock const lock(*this);
-        if (m_holds == 0 && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
-            cache.gate.is_stopped_for_fork())
-            cache.gate.resume();
+        if (!is_held() && !fork_gate::is_passed() && cache.gate.is_stopped_for_fork()) cache.gate.resume();
     }
 
     // Makes memory for the structures of the class in the caches of eight threads, so that they make no system call. Throws

@@ -379,6 +379,10 @@ private:
         m_failed_at = std::uint32_t{0};
         for (void* const* at = blocks.begin(); at != blocks.end();) {
             slab& s = find_slab(*at);
+            if (m_pool.heap.is_lost(s)) [[unlikely]] {
+                ++at;
+                continue;
+            }
             if (s.free == 0) m_slabs.push_front(s);
             void* const* const next = s.put(at, blocks.end(), g);
             if (next == at) [[unlikely]]

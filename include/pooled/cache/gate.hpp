@@ -83,6 +83,12 @@ public:
         return m_state.load(std::memory_order_relaxed) == k_stopped_for_fork;
     }
 
+    // The fork did not wait for the owner. `stays`: it was stopped before, and stays so.
+    void give_up_fork(bool stays) noexcept {
+        m_state.store(k_open, std::memory_order_relaxed);
+        if (!stays) m_limit.store(k_limit, std::memory_order_release);  // pairs with the acquire in enter()
+    }
+
     // Stealing thread only. Whether the owner is outside; it then stays there until resume(), however often it tries to enter.
     [[nodiscard]] bool take() noexcept {
         if (is_taken()) return true;

@@ -164,6 +164,16 @@ struct thread_state {
         if (at == &near_caches[k_default_pool_id])
             default_gate = cache != nullptr ? &cache->gate : &closed_gate;
     }
+    // They exist no more.
+    void forget_caches() noexcept {
+        for (thread_cache*& slot : near_caches)
+            set(&slot, nullptr);
+        recent_id = k_no_pool_id;
+        recent = nullptr;
+        far_caches = nullptr;
+        owned = {};
+        closed.store(0, std::memory_order_relaxed);
+    }
     // Called where the inlined code ends.
     void use_own_gate() noexcept {
         if (default_gate == &g_closed_gate) default_gate = &closed_gate;

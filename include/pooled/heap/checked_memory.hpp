@@ -254,6 +254,9 @@ public:
         return std::exchange(m_cores[m_next++ % m_cores.size()], core);
     }
 
+    // In a forked child whose other threads may have been in the midst of this.
+    void begin_anew() noexcept { ::new (static_cast<void*>(this)) dead_cores; }
+
 private:
     detail::mutex m_mutex;
     std::size_t m_next = 0;
@@ -324,6 +327,7 @@ inline void end_free(std::byte*, std::byte const*, std::size_t) noexcept {}
 
 struct dead_cores {
     [[nodiscard]] static pool_core* exchange(pool_core* core, span<std::byte>) noexcept { return core; }
+    static void begin_anew() noexcept {}
 };
 inline constexpr dead_cores g_dead_cores;
 struct local_users {

@@ -362,6 +362,7 @@ struct alignas(k_cache_line) chunk {
     std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
     std::uint32_t granules = 0;
     std::uint32_t held = 0;
+    std::uint32_t epoch = 0;     // g_forks_lost when its heap was constructed
     std::uint32_t new_from = 0;  // no span from this granule on was ever in use; the memory is the system's
     std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
     std::uint8_t full_periods = 0;  // at the end of so many in a row it was nearly all in use; 2: or more

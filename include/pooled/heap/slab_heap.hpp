@@ -100,6 +100,12 @@ public:
         return find(request_for(c)) != nullptr;
     }
 
+    // Whether it is of a heap that was here before, in the parent of this process: nobody has a record of its free blocks.
+    [[nodiscard]] bool is_lost(slab const& s) const noexcept {
+        return may_have_lost() && s.owner->epoch != m_epoch;
+    }
+    [[nodiscard]] bool may_have_lost() const noexcept { return m_epoch != 0; }
+
     // Requires a slab with a class and no block in use, which is in no list.
     void put(slab& s) noexcept {
         end_free(s, s.colour(), s.bytes());
@@ -130,7 +136,7 @@ public:
             heap.m_mutex.be_patient();  // from now on no system call
         }
         ~attempt() {
-            if (m_reservation == nullptr) return;
+            if (m_reservation == nullptr || m_epoch != m_heap.m_epoch) return;
             std::size_t const grown = m_reservation->grown;
             {
                 scoped_lock const lock(m_heap.m_mutex);
@@ -147,6 +153,7 @@ public:
         friend class slab_heap;
         slab_heap& m_heap;
         reservation* m_reservation;
+        std::uint32_t m_epoch = m_heap.m_epoch;
     };
 
     // Makes free spans that only the classes of `by` may use, until missing() is 0: the result of claim(), for what the caller needs
@@ -432,6 +439,7 @@ private:
     void link(chunk& c) noexcept {
         m_was_refused = false;
         note_gain();
+        c.epoch = m_epoch;
         m_chunks.push_front(c);
         m_free.put(c.records()[0]);
         m_empty_bytes.add(c.bytes);
@@ -521,6 +529,7 @@ private:
         g_metadata.deallocate(&r, sizeof(reservation));
     }
 
+    std::uint32_t m_epoch = g_forks_lost;  // when it was constructed
     mutex m_mutex;
     intrusive_list<chunk> m_chunks;
     atomic<std::int64_t> m_next_collapse{k_no_collapse};  // not before; one thread at a time takes it

@@ -50,6 +50,7 @@ public:
             m_bytes += bytes;
             if (m_has_begun) return;
             m_has_begun = true;
+            m_epoch = m_with.m_epoch;
             m_with.m_calls_under_way.push_front(*this);
             ++t_upstream_calls();
             // acq_rel: what follows is not seen earlier.
@@ -58,7 +59,9 @@ public:
         // Called when everything received is recorded, or so many bytes of it, under the lock under which it was recorded.
         void settle(std::size_t bytes = k_size_max) noexcept {
             scoped_lock const lock(m_with.m_mutex);
-            m_bytes -= bytes < m_bytes ? bytes : m_bytes;
+            std::size_t const settled = bytes < m_bytes ? bytes : m_bytes;
+            if (!m_with.counts(*this)) m_with.m_used.fetch_add(settled, std::memory_order_relaxed);
+            m_bytes -= settled;
         }
 
     private:
@@ -69,6 +72,7 @@ public:
         list_links<call> links;
         std::size_t m_bytes = 0;
         bool m_has_begun = false;
+        std::uint32_t m_epoch = 0;
     };
 
     // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
@@ -84,7 +88,7 @@ public:
         {
             scoped_lock const lock(m_mutex);
             if (bytes > available()) return nullptr;
-            m_used.fetch_add(bytes, std::memory_order_relaxed);
+            if (counts(under_way)) m_used.fetch_add(bytes, std::memory_order_relaxed);
             under_way.m_bytes += bytes;
         }
         void* p = nullptr;
@@ -194,19 +198,24 @@ public:
         m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);
     }
 
+    void end_fork() noexcept { m_others = {}; }
+
 private:
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
+    // False: the call began before its thread forked, and in the child this was constructed again and counts from 0.
+    [[nodiscard]] bool counts(call const& one) const noexcept { return one.m_epoch == m_epoch; }
     void discount(std::size_t bytes, call& under_way) noexcept {
         scoped_lock const lock(m_mutex);
-        m_used.fetch_sub(bytes, std::memory_order_relaxed);
+        if (counts(under_way)) m_used.fetch_sub(bytes, std::memory_order_relaxed);
         under_way.m_bytes -= bytes;
     }
     // Out of line, so that the state is that of the thread that runs it: a fibre may have moved to another one within the resource.
     POOLED_NOINLINE void end(call& one) noexcept {
         scoped_lock const lock(m_mutex);
-        m_calls_under_way.remove(one);
         if (one.m_owner == &t_upstream_calls()) --t_upstream_calls();
+        if (!counts(one)) return;
+        m_calls_under_way.remove(one);
         // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
         m_calls_ended.fetch_add(1, std::memory_order_release);
         m_under_way.fetch_sub(1, std::memory_order_release);
@@ -238,6 +247,7 @@ private:
     atomic<std::int32_t> m_under_way{0};
     atomic<std::uint64_t> m_calls_ended{0};
     bool m_huge_pages;
+    std::uint32_t m_epoch = g_forks_lost;  // when it was constructed
 
     mutex m_mutex;
     intrusive_list<call> m_calls_under_way;

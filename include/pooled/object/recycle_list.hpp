@@ -277,6 +277,7 @@ public:
 
     void on_retire(thread_cache& cache) noexcept override { retire(cache); }
     void after_fork_in_child() noexcept override { forget_threads(); }
+    void begin_anew() noexcept override { forget_objects(); }
 
 protected:
     ~recycle_list() = default;
@@ -333,6 +334,12 @@ private:
     };
     POOLED_API void retire(thread_cache& cache) noexcept;
     POOLED_API void forget_threads() noexcept;
+    POOLED_API void forget_objects() noexcept;
+    // Of an object that forget_objects() has forgotten.
+    [[nodiscard]] bool is_forgotten(std::uint32_t generation) const noexcept {
+        return generation != recycle_node::k_no_object &&  // was just acquired from the list, and failed
+               static_cast<std::int32_t>(generation - m_first_counted) < 0;
+    }
     [[nodiscard]] recycle_node& node_of(void* p) const noexcept {
         return *reinterpret_cast<recycle_node*>(static_cast<std::byte*>(p) + m_limits.node_at);
     }
@@ -594,12 +601,14 @@ private:
         section const own(*this);
         m_built.add(built.size());
         if (built.size() != 0) m_steps.add(1);
-        m_objects.subtract(missing);
+        m_objects.subtract(detail::smaller<std::size_t>(missing, m_objects));
         void* const p = takes_one ? taken(built.pop()) : nullptr;
         if (p != nullptr) add_outside();
         recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
         while (recycle_node* const n = built.pop())
             to.push(*n);
+        // No change, but where this thread forked while it built, and the list has forgotten it.
+        m_objects = detail::larger<std::size_t>(m_objects, m_outside + m_idle.size() + m_fresh.size());
         m_builder = nullptr;
         update_spare();
         while (m_waiters.is_due(available()))  // a section offers only one object at its end
@@ -639,6 +648,7 @@ private:
     observed<std::size_t> m_steps;
     thread_state const* m_builder = nullptr;  // of a list that grows early
     std::size_t m_to_build = 0;               // by that thread
+    std::uint32_t m_first_counted = k_generation;  // the oldest generation of which m_outside counts objects
 };
 
 #if POOLED_HAS_CODE
@@ -723,7 +733,8 @@ POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
     bool is_last = false;
     {
         section const own(*this);
-        if (generation == k_none || (m_limits.grows_early && generation != m_generation)) {
+        bool const is_other = m_limits.grows_early ? generation != m_generation : is_forgotten(generation);
+        if (generation == k_none || is_other) {
             --m_others;
         } else {
             m_outside.subtract(1);
@@ -844,6 +855,22 @@ POOLED_CODE void recycle_list::retire(thread_cache& cache) noexcept {
     if (m_sole == &cache) m_sole = nullptr;
     collect(cache.recycled);
     cache.recycled.release();
+}
+// In a forked child where nobody knows which objects are idle. Those of before are destroyed when they are released, and do not count
+// under the bound: otherwise a child would wait for ever for objects that only its parent has.
+POOLED_CODE void recycle_list::forget_objects() noexcept {
+    std::uint32_t const next = m_generation + recycle_node::k_step;
+    m_generation = m_first_counted = next != recycle_node::k_no_object ? next : k_generation;
+    m_cacheable = m_core.is_closed() ? k_none : std::uint32_t{m_generation};
+    m_waiters.clear();
+    m_idle = m_fresh = recycle_stack();
+    m_objects = m_outside = std::size_t{0};
+    m_others = k_size_max / 2;  // the list lasts as long as the process
+    m_sole = static_cast<thread_cache*>(nullptr);
+    m_builder = nullptr;
+    m_hits = 0;
+    update_spare();
+    m_core.caches().add_recycled();
 }
 // In a forked child: neither the waiters exist there, nor a thread that was building, unless it is the one that forked.
 POOLED_CODE void recycle_list::forget_threads() noexcept {

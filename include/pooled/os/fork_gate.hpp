@@ -5,19 +5,30 @@
 // consistent and every lock free. A fork does not take the locks: a thousand pools have some seventy each.
 //
 //   thread: enter(), before its first lock       the thread that forks: begin()
-//     inside = 1                                   is_forking = 1
+//     inside = 1                                   state = closing
 //     light barrier                                heavy barrier (on every thread of the process)
-//     is_forking == 0 ?  --> critical section      wait until each inside == 0
-//     else inside = 0, sleep, try again            prepare handlers, fork, parent or child handlers
-//   leave(), after its last lock                 end()
-//     inside = 0                                   is_forking = 0, wake all
+//     state == open ?  --> critical section        wait until each inside == 0
+//     else inside = 0, sleep, try again          let_in(), the end of the library's prepare handler
+//   leave(), after its last lock                   state = closed
+//     inside = 0                                 end(), after the fork: state = open, wake all
 //
 // This is the handshake of cache/gate.hpp: a lock costs two plain stores and a load, and the fork pays. A thread takes part from
 // own_flag() to release_flag(), and needs the heavy barrier. All other threads, which use no cache either, increment and
 // decrement one of a few counters with locked instructions.
 //
+// Neither side waits for ever. The fork may need a lock of a program or of libc whose holder sleeps here: after a while the sleeper opens
+// the gate. A thread inside may not be running: after a while the fork goes on without it. The state is then *lost*: the child uses no
+// structure that other threads may have been changing, but begins anew (pool/registry.hpp).
+//
+// A fork copies the pages one by one while other threads run, so the child must not see a change and miss that the state is lost. The
+// system holds the lock of the process's mappings for as long as it copies. After the state was lost, each thread that enters first makes
+// a call that takes that lock (wait_for_copy). Either the copy has ended by then, and the child sees nothing of what the thread does
+// inside; or it has not begun, and the child sees that the state is lost. order() does the same between two stores.
+//
 // A program's fork handlers run before and after the library's, in the order of registration. Some of them therefore run, and
-// may use pools, while a fork keeps all other threads out: the forking thread enters unconditionally and finds all locks free.
+// may use pools, while a fork keeps all other threads out: the forking thread enters unconditionally and finds all locks free. So the
+// library's handlers are registered before all others where that is possible (register_fork_handlers): nothing then runs between them and
+// the fork.
 //
 // Invariant: flag.inside == 1 while its owner is in a critical section, or is about to find that it may not enter one;
 //            counter = number of such threads without a flag. In a child, other threads may have been about to enter: those without a
@@ -29,7 +40,6 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
-#include "pooled/os/raw_mutex.hpp"
 
 #include <array>
 #include <atomic>
@@ -46,31 +56,39 @@ struct fork_gate_thread {
     std::uint32_t locks;  // held by the thread
     std::uint32_t forks;  // sets of fork handlers in progress on the thread
     void* own;            // its flag, or null
+    bool has_turn;        // it forks, and keeps the others out
+    bool has_streams;     // it has libc's lock of all streams
+    bool is_child_ready;  // in a child, a set of handlers has done its work
 };
 POOLED_THREAD_STATE(fork_gate_thread, t_fork_gate, {});
 
-// `Flags`: how many threads may have a flag of their own; 256 take 16 KiB. test/model runs the class under a model checker.
-template <class Atomics = platform_atomics, std::size_t Flags = 256>
+// What a higher layer does in the handlers of a fork: each under g_fork_gate, once in a fork.
+struct fork_hooks {
+    void (*before)() noexcept;
+    void (*in_child)() noexcept;
+    void (*begin_anew)() noexcept;  // in a child whose state is lost, before anything else is used there
+};
+POOLED_STATE(atomic<fork_hooks const*>, g_fork_hooks, {nullptr});
+// How often a process and its parents were children whose state was lost. What was made before is never freed in such a child.
+POOLED_STATE(observed<std::uint32_t>, g_forks_lost, {});
+
+// `Flags`: how many threads may have a flag of their own; 256 take 16 KiB. `Patience`: how long a fork waits for the threads inside, and how
+// long a thread sleeps at the gate before it opens it, in nanoseconds. A thread that was preempted inside, among 64 busy ones on 2
+// processors, needed up to 197 ms; whoever gives up too early costs only the child memory. test/model runs the class under a model checker.
+template <class Atomics = platform_atomics, std::size_t Flags = 256, std::int64_t Patience = 200'000'000>
 class basic_fork_gate {
 public:
     POOLED_NOINLINE void enter() noexcept {
         fork_gate_thread& self = own_state();
-        if (self.locks++ != 0 || self.forks != 0) return;
-        if (self.own == nullptr) return enter_counted();
-        for (;;) {
-            flag_of(self).inside.store(1, std::memory_order_relaxed);
-            Atomics::light_barrier();
-            // acquire: pairs with the release in end().
-            if (m_is_forking.load(std::memory_order_acquire) == 0) [[likely]]
-                return;
-            flag_of(self).inside.store(0, std::memory_order_release);
-            Atomics::wait_while(m_is_forking, 1);
-        }
+        if (self.locks++ != 0) return;
+        if (self.forks != 0) [[unlikely]]
+            return enter_in_handler();
+        enter_first(self);
     }
-    // release: pairs with the loads in wait_until_zero(); what was done inside is seen.
+    // release: pairs with the loads in await_zero(); what was done inside is seen.
     POOLED_NOINLINE void leave() noexcept {
         fork_gate_thread& self = own_state();
-        if (--self.locks != 0 || self.forks != 0) return;
+        if (--self.locks != 0 || self.has_turn) return;
         if (self.own != nullptr)
             flag_of(self).inside.store(0, std::memory_order_release);
         else
@@ -105,14 +123,23 @@ public:
     }
 
     // Called before and after the handlers of a fork, which nest: each part of the library that was used has a set of them. One
-    // thread forks at a time. From begin() to end(), no other thread is inside.
+    // thread at a time has the turn. From begin() to let_in(), no other thread is inside, unless has_given_up(); after it, unless
+    // is_lost(). A thread that did not get the turn enters as others do.
     void begin() noexcept {
-        if (own_state().forks++ != 0) return;
-        m_turn.lock();
+        fork_gate_thread& self = own_state();
+        if (self.forks++ != 0) return;
+        m_process.store(Atomics::process(), std::memory_order_relaxed);
+        // acquire: pairs with the release in end().
+        self.has_turn = await_until(Atomics::time() + Patience,
+                                    [this] { return m_turn.exchange(1, std::memory_order_acquire) == 0; });
+        if (!self.has_turn) return;
+        m_patience_ends = Atomics::time() + Patience;
+        m_has_given_up = false;
         // seq_cst: pairs with the fetch_add in enter_counted().
-        m_is_forking.store(1, std::memory_order_seq_cst);
+        m_state.store(k_closing, std::memory_order_seq_cst);
+        Atomics::full_barrier();  // pairs with that in order()
         for (padded_counter const& one : m_counters[m_table.load(std::memory_order_relaxed)])
-            wait_until_zero(one.inside);
+            await_zero(one.inside);
         // Only a thread that is inside takes a flag, so from here on flags can only be released. acquire: pairs with the
         // release in release_flag(); what was done inside is seen.
         auto const is_owned = [](flag const& one) {
@@ -121,13 +148,42 @@ public:
         if (!detail::any_of(m_flags, is_owned)) return;
         Atomics::heavy_barrier();
         for (flag const& one : m_flags)
-            wait_until_zero(one.inside);
+            await_zero(one.inside);
+    }
+    // For the thread with the turn, before let_in(): false when the fork has waited long enough, also for something else.
+    template <class Condition>
+    bool await(Condition&& is_met) noexcept {
+        if (m_has_given_up || !await_until(m_patience_ends, is_met)) m_has_given_up = true;
+        return !m_has_given_up;
+    }
+    // A thread is, or may be, where the fork wanted none. Everybody else may change all structures, or those of that thread.
+    [[nodiscard]] bool has_given_up() const noexcept { return !own_state().has_turn || m_has_given_up; }
+    // The library's handlers have ended. From now on, others may open the gate.
+    void let_in() noexcept {
+        if (!own_state().has_turn) return;
+        m_state.store(m_has_given_up ? k_lost : k_closed, std::memory_order_seq_cst);
+        if (m_has_given_up) Atomics::wake_all(m_state);
     }
     void end() noexcept {
-        if (--own_state().forks != 0) return;
-        m_is_forking.store(0, std::memory_order_seq_cst);
-        Atomics::wake_all(m_is_forking);
-        m_turn.unlock();
+        fork_gate_thread& self = own_state();
+        if (--self.forks != 0) return;
+        self.is_child_ready = false;
+        if (!std::exchange(self.has_turn, false)) return;
+        m_state.store(k_open, std::memory_order_seq_cst);
+        Atomics::wake_all(m_state);
+        m_turn.store(0, std::memory_order_release);
+    }
+    // In a child, after its handlers: that of a handler's own fork goes on to fork itself.
+    void become_parent() noexcept {
+        m_process.store(Atomics::process(), std::memory_order_relaxed);
+        m_state.store(k_closed, std::memory_order_release);
+    }
+    // In a child, once all structures begin anew: as after let_in().
+    void recover() noexcept {
+        own_state().own = nullptr;  // the next cache asks for another one
+        own_state().has_turn = true;
+        m_turn.store(1, std::memory_order_relaxed);
+        m_state.store(k_closing, std::memory_order_relaxed);
     }
     // In the child, before end(). Writes only to pages that need it.
     void forget_others() noexcept {
@@ -143,9 +199,24 @@ public:
     }
 #endif
 
+    // A child sees what the calling thread wrote before, if it sees anything that this thread writes afterwards under a lock that it holds.
+    void order() noexcept {
+        // Pairs with that in begin(): either this thread sees the fork, or the copy comes after what it wrote.
+        Atomics::full_barrier();
+        if (m_state.load(std::memory_order_relaxed) != k_open) Atomics::wait_for_copy();
+    }
+
+    // In the thread that forks, or its child.
+    [[nodiscard]] bool is_lost() const noexcept {
+        return !own_state().has_turn || m_state.load(std::memory_order_relaxed) == k_lost;
+    }
+    // While a fork is under way: whether this process is not the one that began it.
+    [[nodiscard]] bool is_child() const noexcept {
+        return m_process.load(std::memory_order_relaxed) != Atomics::process();
+    }
     // How many sets of fork handlers are in progress on the calling thread.
     [[nodiscard]] static std::uint32_t begun() noexcept { return own_state().forks; }
-    // Whether the calling thread is forking.
+    // Whether the calling thread is forking: others may be waiting for it.
     [[nodiscard]] static bool is_passed() noexcept { return begun() != 0; }
 
 private:
@@ -162,6 +233,34 @@ private:
         atomic<std::uint32_t> inside{0};
     };
 
+    static constexpr std::uint32_t k_open = 0;
+    static constexpr std::uint32_t k_closing = 1;  // the forking thread relies on it
+    static constexpr std::uint32_t k_closed = 2;
+    static constexpr std::uint32_t k_lost = 3;  // as open, until the fork ends
+
+    POOLED_ALWAYS_INLINE void enter_first(fork_gate_thread& self) noexcept {
+        if (self.own == nullptr) return enter_counted();
+        flag_of(self).inside.store(1, std::memory_order_relaxed);
+        Atomics::light_barrier();
+        // acquire: pairs with the release in end().
+        if (m_state.load(std::memory_order_acquire) != k_open) [[unlikely]]
+            enter_closed();
+    }
+    // Of a thread that has set its flag.
+    POOLED_NOINLINE void enter_closed() noexcept {
+        if (enters_lost()) return;
+        flag_of(own_state()).inside.store(0, std::memory_order_release);
+        wait();
+        enter_first(own_state());
+    }
+    // In a child whose state is lost, handlers of a program may run before the library's.
+    POOLED_NOINLINE void enter_in_handler() noexcept {
+        fork_gate_thread& self = own_state();
+        if (is_lost() && is_child())
+            if (fork_hooks const* const hooks = g_fork_hooks.load(std::memory_order_acquire))
+                hooks->begin_anew();
+        if (!self.has_turn) enter_first(self);
+    }
     POOLED_NOINLINE void enter_counted() noexcept {
         for (;;) {
             atomic<std::uint32_t>& inside = counter();
@@ -169,18 +268,53 @@ private:
             // sees the fork.
             inside.fetch_add(1, std::memory_order_seq_cst);
             // In a child, the fork may have ended, and the tables changed, since counter(): then it must count again.
-            if (m_is_forking.load(std::memory_order_seq_cst) == 0 && &inside == &counter()) [[likely]]
+            if (m_state.load(std::memory_order_seq_cst) == k_open && &inside == &counter()) [[likely]]
                 return;
+            if (enters_lost()) return;
             inside.fetch_sub(1, std::memory_order_release);
-            Atomics::wait_while(m_is_forking, 1);
+            wait();
         }
     }
 
-    // seq_cst: pairs with enter_counted(), and with the releases in leave() and own_flag().
-    static void wait_until_zero(atomic<std::uint32_t> const& inside) noexcept {
-        for (unsigned attempt = 0; inside.load(std::memory_order_seq_cst) != 0; ++attempt)
-            Atomics::pause(attempt);
+    // For a thread that is counted inside. In a child, it waits until all structures begin anew.
+    [[nodiscard]] POOLED_NOINLINE bool enters_lost() noexcept {
+        // seq_cst: pairs with the exchange in wait().
+        if (m_state.load(std::memory_order_seq_cst) != k_lost || is_child()) return false;
+        Atomics::wait_for_copy();
+        return true;
     }
+    // Until the fork ends, or for long: the fork may be waiting for a lock that this thread holds.
+    POOLED_NOINLINE void wait() noexcept {
+        bool has_waited = false;
+        for (;;) {
+            std::uint32_t const state = m_state.load(std::memory_order_acquire);
+            if (state == k_open || (state == k_lost && !is_child())) return;
+            std::int64_t left = Patience / 2;  // twice
+            std::int64_t const end = Atomics::time() + left;
+            for (; left > 0 && m_state.load(std::memory_order_relaxed) == state; left = end - Atomics::time())
+                Atomics::wait_while(m_state, state, left);
+            if (left > 0 || state != k_closed || is_child()) continue;
+            Atomics::wait_for_copy();  // this may be all that takes so long
+            if (!std::exchange(has_waited, true)) continue;
+            std::uint32_t closed = k_closed;
+            m_state.compare_exchange_strong(closed, k_lost, std::memory_order_seq_cst);
+            Atomics::wake_all(m_state);
+        }
+    }
+
+    template <class Condition>
+    [[nodiscard]] static bool await_until(std::int64_t end, Condition&& is_met) noexcept {
+        for (unsigned attempt = 0; !is_met(); ++attempt) {
+            if (attempt >= k_attempts_untimed && Atomics::time() >= end) return false;
+            Atomics::pause(attempt);
+        }
+        return true;
+    }
+    // seq_cst: pairs with enter_counted(), and with the releases in leave() and own_flag().
+    void await_zero(atomic<std::uint32_t> const& inside) noexcept {
+        await([&] { return inside.load(std::memory_order_seq_cst) == 0; });
+    }
+    static constexpr unsigned k_attempts_untimed = 4;
 
     // The thread-local data of threads lie at regular distances: all bits of the address count (Fibonacci hashing, Knuth).
     [[nodiscard]] static std::size_t number() noexcept {
@@ -200,8 +334,12 @@ private:
     std::array<flag, Flags> m_flags{};
     std::array<std::array<padded_counter, k_counters>, 2> m_counters{};
     atomic<std::uint32_t> m_table{0};
-    atomic<std::uint32_t> m_is_forking{0};
-    basic_raw_mutex<Atomics> m_turn;
+    atomic<std::uint32_t> m_state{k_open};
+    atomic<std::uint32_t> m_turn{0};     // 1: a thread has it
+    atomic<std::uint64_t> m_process{0};  // of the last begin()
+    // Of the thread with the turn.
+    std::int64_t m_patience_ends = 0;
+    bool m_has_given_up = false;
 };
 
 using fork_gate = basic_fork_gate<>;
@@ -212,6 +350,70 @@ extern template class POOLED_EXPORT basic_fork_gate<>;
 #endif
 
 POOLED_STATE(fork_gate, g_fork_gate);
+
+// Once; `is_first`: before other code of the process can register a handler. False: no memory.
+POOLED_API bool register_fork_handlers(bool is_first) noexcept;
+
+#if POOLED_STARTS_FIRST
+// The loader calls this before the constructors of all libraries. One for each source: linkers merge none in this section.
+[[gnu::section(".preinit_array"), gnu::used]] static void (*register_at_start)() = [] {
+    static_cast<void>(detail::register_fork_handlers(true));
+};
+#endif
+
+#if POOLED_HAS_CODE
+POOLED_STATE(atomic<std::uint32_t>, g_has_fork_handlers, {0});  // 2: registered before all others
+
+// Between its prepare handlers and the copy, libc takes the lock of all streams, which a thread may hold in fflush(nullptr) while a
+// stream's function allocates: taken here, before the gate closes, it is known to be free then. Only by the handlers that run last, as
+// those of a program may wait for a thread that wants this lock.
+struct fork_handlers {
+    static void before() noexcept {
+        if (g_has_fork_handlers.load(std::memory_order_relaxed) == 2 && fork_gate::begun() == 0)
+            t_fork_gate().has_streams = platform::lock_streams();
+        g_fork_gate.begin();
+        if (fork_gate::begun() != 1) return;
+        call(&fork_hooks::before);
+        g_fork_gate.let_in();
+    }
+    static void in_parent() noexcept {
+        g_fork_gate.end();
+        if (fork_gate::begun() == 0 && std::exchange(t_fork_gate().has_streams, false))
+            platform::unlock_streams();
+    }
+    // libc has freed the lock of streams. The state may be lost, but nothing was used yet.
+    static void in_child() noexcept {
+        // Once in each child. Where another namespace has another process of the same number, in the last set of handlers.
+        if (g_fork_gate.is_child() || (fork_gate::begun() == 1 && !t_fork_gate().is_child_ready)) {
+            if (g_fork_gate.is_lost()) call(&fork_hooks::begin_anew);
+            call(&fork_hooks::in_child);
+            g_fork_gate.forget_others();
+            g_fork_gate.become_parent();
+            t_fork_gate().has_streams = false;
+            t_fork_gate().is_child_ready = true;
+        }
+        g_fork_gate.end();
+    }
+
+private:
+    static void call(void (*fork_hooks::*hook)() noexcept) noexcept {
+        // acquire: pairs with the release where the library is first used.
+        if (fork_hooks const* const hooks = g_fork_hooks.load(std::memory_order_acquire)) (hooks->*hook)();
+    }
+};
+
+// Two threads may both register; the outermost handlers act.
+POOLED_CODE bool register_fork_handlers(bool is_first) noexcept {
+    if (g_has_fork_handlers.load(std::memory_order_acquire) != 0) {
+        if (is_first) g_has_fork_handlers.store(2, std::memory_order_relaxed);  // malloc is used even earlier
+        return true;
+    }
+    if (!platform::at_fork(fork_handlers::before, fork_handlers::in_parent, fork_handlers::in_child))
+        return false;
+    g_has_fork_handlers.store(is_first ? 2 : 1, std::memory_order_release);  // pairs with the acquire above
+    return true;
+}
+#endif
 
 }  // namespace detail
 POOLED_END_NAMESPACE

@@ -79,6 +79,7 @@ private:
         std::uint32_t capacity;
         std::uint32_t live = 0;
         std::uint32_t cut = 0;  // number of pieces that were ever in use
+        std::uint32_t epoch = g_forks_lost;
 
         explicit region(std::size_t size) noexcept
             : piece_bytes(static_cast<std::uint32_t>(size)),
@@ -155,6 +156,8 @@ POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept
     if (size > k_largest_piece) return unmap(p, size);
     scoped_lock const lock(m_mutex);
     region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
+    if (r.epoch != g_forks_lost) [[unlikely]]
+        return;  // of the parent's arena
     std::size_t const l = list_of(size);
     if (r.live == r.capacity) m_regions[l].push_front(r);
     r.put(p);
@@ -187,7 +190,8 @@ POOLED_CODE void metadata_arena::cancel_reservation(std::size_t bytes, std::size
     std::size_t const size = piece_bytes(bytes);
     if (size > k_largest_piece) return;
     scoped_lock const lock(m_mutex);
-    m_reserved[list_of(size)] -= static_cast<std::uint32_t>(count);
+    std::uint32_t& reserved = m_reserved[list_of(size)];
+    reserved -= static_cast<std::uint32_t>(detail::smaller<std::size_t>(count, reserved));
 }
 
 #endif

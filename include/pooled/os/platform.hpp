@@ -95,6 +95,11 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
     // Requires that the first leaves every lock of the library held, and that the other two release them. True: they run before a fork,
     // and after it in the parent and in the child. False: no memory.
     { System::at_fork(function, function, function) } noexcept -> std::same_as<bool>;
+    // Keeps other threads from the list of all streams, which a fork needs. False: it is not known, or there is no other thread.
+    { System::lock_streams() } noexcept -> std::same_as<bool>;
+    { System::unlock_streams() } noexcept -> std::same_as<void>;
+    // Differs between a process and its children.
+    { System::process() } noexcept -> std::same_as<std::uint64_t>;
 
     // Waiting.
     //
@@ -220,6 +225,12 @@ struct platform : system_platform {
         return end - first;
     }
 
+    // A copy of the process's memory that a fork has begun is complete when this returns. Systems hold the lock of the process's mappings
+    // for as long as they copy, and a new mapping needs it, even one that is refused.
+    static void wait_for_copy() noexcept {
+        if (void* const p = map_pages(k_page_bytes, k_page_bytes)) unmap_pages(p, k_page_bytes);
+    }
+
     // Makes the pages of [p, p + bytes) resident and writable, so that their first use causes no page fault. The contents are kept.
     // Where the system does not support this, it writes a byte per page: only for pages that are empty.
     static void touch_pages(std::byte* p, std::size_t bytes) noexcept {
@@ -304,6 +315,8 @@ struct platform_atomics : std_atomics {
     [[nodiscard]] POOLED_API static std::int64_t time() noexcept;
     POOLED_API static void pause(unsigned attempt) noexcept;
     static void relax() noexcept { platform::relax(); }
+    [[nodiscard]] POOLED_API static std::uint64_t process() noexcept;
+    POOLED_API static void wait_for_copy() noexcept;
     // A thread_local object of the calling thread.
     template <class T>
     [[nodiscard]] static T& per_thread(T& own) noexcept {
@@ -330,6 +343,8 @@ POOLED_CODE char const* platform::trusted_variable(char const* name) noexcept {
 }
 POOLED_CODE std::int64_t platform_atomics::time() noexcept { return platform::time(); }
 POOLED_CODE void platform_atomics::pause(unsigned attempt) noexcept { platform::pause(attempt); }
+POOLED_CODE std::uint64_t platform_atomics::process() noexcept { return platform::process(); }
+POOLED_CODE void platform_atomics::wait_for_copy() noexcept { platform::wait_for_copy(); }
 #endif
 
 }  // namespace detail

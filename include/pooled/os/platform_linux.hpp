@@ -37,6 +37,15 @@ POOLED_STATE(atomic<std::int64_t>, g_small_pages_until, {0});
 POOLED_STATE(atomic<bool>, g_has_huge_pages, {false});  // the system has provided one
 #endif
 
+#if POOLED_HAS_CODE && defined(__GLIBC__)
+// Weak: versions may differ in what they export.
+extern "C" {
+[[gnu::weak]] void pooled_lock_streams() POOLED_SYMBOL("_IO_list_lock");
+[[gnu::weak]] void pooled_unlock_streams() POOLED_SYMBOL("_IO_list_unlock");
+[[gnu::weak]] extern char pooled_has_one_thread POOLED_SYMBOL("__libc_single_threaded");
+}
+#endif
+
 struct linux_platform : posix_platform {
     static constexpr bool k_discards_to_zero = true;
 
@@ -131,6 +140,23 @@ struct linux_platform : posix_platform {
     static void sleep(std::int64_t ns) noexcept {
         timespec const moment{0, static_cast<long>(ns)};
         ::syscall(__NR_clock_nanosleep, CLOCK_MONOTONIC, 0, &moment, nullptr);
+    }
+
+    // With glibc, whose fork() takes the same lock, and frees it in the child, unless the process has one thread.
+    [[nodiscard]] static bool lock_streams() noexcept {
+#if defined(__GLIBC__)
+        bool const can = pooled_lock_streams != nullptr && pooled_unlock_streams != nullptr &&
+                         &pooled_has_one_thread != nullptr && pooled_has_one_thread == 0;
+        if (can) pooled_lock_streams();
+        return can;
+#else
+        return false;
+#endif
+    }
+    static void unlock_streams() noexcept {
+#if defined(__GLIBC__)
+        pooled_unlock_streams();
+#endif
     }
 
     [[nodiscard]] static std::size_t processor() noexcept {

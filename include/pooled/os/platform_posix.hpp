@@ -133,6 +133,9 @@ struct posix_platform {
     static void wake_one(atomic<std::uint32_t>& state) noexcept { as_standard(state).notify_one(); }
     static void wake_all(atomic<std::uint32_t>& state) noexcept { as_standard(state).notify_all(); }
     static void yield() noexcept { ::sched_yield(); }
+    [[nodiscard]] static std::uint64_t process() noexcept { return static_cast<std::uint64_t>(::getpid()); }
+    [[nodiscard]] static bool lock_streams() noexcept { return false; }
+    static void unlock_streams() noexcept {}
     static void sleep(std::int64_t ns) noexcept {
         timespec const moment{0, static_cast<long>(ns)};
         ::nanosleep(&moment, nullptr);

@@ -122,6 +122,9 @@ struct windows_platform {
     [[nodiscard]] static bool at_fork(void (*)(), void (*)(), void (*)()) noexcept { return true; }
 
 #if POOLED_HAS_CODE
+    [[nodiscard]] static bool lock_streams() noexcept { return false; }
+    static void unlock_streams() noexcept {}
+    [[nodiscard]] static std::uint64_t process() noexcept { return 0; }
     static constexpr std::uint32_t k_commit = 0x1000;
     static constexpr std::uint32_t k_reserve = 0x2000;
     static constexpr std::uint32_t k_release = 0x8000;

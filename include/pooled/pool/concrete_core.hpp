@@ -106,7 +106,9 @@ public:
     bool exchange_extension(pool_extension* old, pool_extension* one) noexcept override {
         scoped_lock const lock(caches());
         if (extension() != old) return false;
+        g_fork_gate.order();  // a child finds it complete, or not at all
         m_extension.store(one, std::memory_order_release);
+        g_fork_gate.order();
         return true;
     }
     void close() noexcept override {

@@ -61,6 +61,8 @@ public:
     virtual void on_retire(thread_cache& /*cache*/) noexcept {}
     // Called in a forked child, where only the thread that forked exists; no other was in a critical section or inside its cache.
     virtual void after_fork_in_child() noexcept {}
+    // Called there before it, if other threads may have been in the midst of anything: forgets all that they may have been changing.
+    virtual void begin_anew() noexcept {}
 
 protected:
     // `description`: where its parts are, for another program: one of those in inspect/record.hpp.
@@ -206,6 +208,7 @@ template <class Allocate, class FindMore>
 // ones. The second is called at exit(), after the static objects that are younger than the first pool were destroyed.
 POOLED_STATE(atomic<bool (*)(pool_core& core, std::uint64_t& seen) noexcept>, g_pressure_hook, {nullptr});
 POOLED_STATE(atomic<void (*)() noexcept>, g_exit_hook, {nullptr});
+POOLED_STATE(atomic<void (*)() noexcept>, g_anew_hook, {nullptr});  // as pool_extension::begin_anew()
 
 [[nodiscard]] inline bool destroy_some_deferred(pool_core& core, std::uint64_t& seen) noexcept {
     auto* const hook =

@@ -80,7 +80,7 @@ public:
                   m_upstream),
           m_caches({m_slabs, pool_id, is_shared}),
           m_release_clock(options.release_unused_after),
-          m_touches_reserved(options.touch_reserved) {}
+          m_options(options) {}
 
     [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
     [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
@@ -158,6 +158,13 @@ public:
         m_upstream.forget_others();
         m_slabs.forget_others();
         m_searches = 0;
+    }
+    // In a child, as registry::begin_anew(). Only the calling thread uses a local pool.
+    void begin_anew(std::uint32_t pool_id, bool is_local) noexcept {
+        if (is_local) return m_upstream.end_fork();
+        pool_options const options = m_options;
+        auto& anew = *::new (static_cast<void*>(this)) pool_memory(options, pool_id, true);
+        anew.m_references.store(std::uint64_t{1} << 62, std::memory_order_relaxed);
     }
 
 private:
@@ -299,7 +306,7 @@ private:
     atomic<std::size_t> m_drain_at{
         0};                        // m_left_free when the recent addresses next go to their slabs; a hint
     std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
-    bool m_touches_reserved;
+    pool_options const m_options;
 };
 
 inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
@@ -401,7 +408,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         // If all objects are of one class, a bound that is just large enough for them suffices.
         if (!attempt(is_of_one_class) && (is_of_one_class || !attempt(true))) return false;
     }
-    if (m_touches_reserved) m_slabs.touch(mine);
+    if (m_options.touch_reserved) m_slabs.touch(mine);
     if (are_apart && !reserve(k_exact, k_exact, count, large)) return false;
     mine.settle();
     return true;
@@ -494,7 +501,7 @@ inline bool pool_memory::is_valid() noexcept {
             held += cache.classes[c].held();
             valid = valid && cache.classes[c].is_valid();
         });
-        valid = valid && m_caches[c].is_valid() && held <= m_caches[c].outside();
+        valid = valid && m_caches[c].is_valid() && (held <= m_caches[c].outside() || m_slabs.may_have_lost());
     }
     m_caches.resume();
     return valid;

@@ -66,6 +66,7 @@ public:
     void forget(std::uint32_t id) noexcept {
         scoped_lock const own(m_mutex);
         m_cores[id].store(nullptr, std::memory_order_relaxed);
+        g_fork_gate.order();
     }
     // Calls `work(core)`, unless the pool of this cache, one of the calling thread's, is closed; it is not meanwhile. The result of that,
     // or false.
@@ -121,14 +122,16 @@ private:
 
     void prepare();
 
+    // The hooks of a fork.
     static void before_fork() noexcept;
-    static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
+    static void begin_anew() noexcept;
 
     // Requires the lock.
     pool_core& add(std::uint32_t id, pool_core& core) noexcept {
-        m_cores[id].store(&core, std::memory_order_release);  // pairs with the acquire in find()
         m_end = detail::larger(m_end, id + 1);
+        g_fork_gate.order();                                  // a child finds it complete, or not at all
+        m_cores[id].store(&core, std::memory_order_release);  // pairs with the acquire in find()
         return core;
     }
     // Those that are not foreign. Requires the lock, or a fork. O(highest id ever used).
@@ -192,9 +195,8 @@ inline void registry::prepare() {
     if (m_is_ready.load(std::memory_order_acquire)) [[likely]]
         return;
     copy_directory& all = detail::directory();
-    // Before the lock is taken: a forked child would find it held. Two threads may both register; the outermost handlers act.
-    if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
-        POOLED_THROW(std::bad_alloc());
+    // Before the lock is taken: a forked child would find it held.
+    if (!detail::register_fork_handlers(false)) POOLED_THROW(std::bad_alloc());
     scoped_lock const own(m_mutex);
     if (m_is_ready.load(std::memory_order_relaxed)) return;
     static_cast<void>(platform::has_heavy_barrier());  // asks the system, also for a fork
@@ -217,6 +219,9 @@ inline void registry::prepare() {
     m_copy = k_copy_functions;
     char const* const abi = m_abi.load(std::memory_order_relaxed);
     m_copy.abi = abi != nullptr ? abi : POOLED_ABI_LAYOUT;
+    static constexpr fork_hooks k_hooks{before_fork, after_fork_in_child, begin_anew};
+    g_fork_hooks.store(&k_hooks, std::memory_order_release);  // pairs with the acquire in fork_handlers
+    g_fork_gate.order();
     all.add(m_copy);
     m_is_ready.store(true, std::memory_order_release);
 }
@@ -260,6 +265,10 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
     if (core.is_closed()) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) {
         if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
+        if (state.far_gate.is_stopped_for_fork()) {
+            scoped_lock const own(m_mutex);  // the fork has ended, or the thread was let in
+            state.far_gate.resume();
+        }
         return cache;
     }
     bool const is_refused = platform::is_barrier_refused();
@@ -359,36 +368,34 @@ inline void registry::end_thread(void* argument) noexcept {
 }
 
 // Stops every other thread outside its caches and all critical sections, so that the child finds every structure consistent.
-// The thread that forks may still use pools, in fork handlers of the program. O(threads · near pools + pools).
+// Owners resume their gates themselves. The thread that forks may still use pools, in fork handlers of the program.
+// O(threads · near pools + pools).
 inline void registry::before_fork() noexcept {
-    g_fork_gate.begin();
-    if (fork_gate::begun() != 1) return;
+    if (g_fork_gate.has_given_up()) return;  // other threads may be changing all of this
     g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
     auto const each_gate = [](auto&& visit) {
         for (far_array& each : g_registry.m_far_arrays)
-            if (each.owner != &t_state()) visit(each.owner->far_gate);
+            if (each.owner != &t_state()) visit(each.owner->far_gate, false);
         g_registry.for_each_core([&](pool_core& core) {
-            if (core.id() < k_far_slot) core.caches().for_each_other_gate(visit);
+            bool const is_held = core.caches().is_held();
+            if (core.id() < k_far_slot)
+                core.caches().for_each_other_gate([&](gate<>& one) { visit(one, is_held); });
         });
     };
-    each_gate([](gate<>& one) { one.stop_for_fork(); });
+    each_gate([](gate<>& one, bool) { one.stop_for_fork(); });
     platform::heavy_barrier();
-    each_gate([](gate<> const& one) { wait_until_idle(one); });
+    each_gate([](gate<> const& one, bool) { g_fork_gate.await([&] { return one.is_idle(); }); });
+    // Whoever finds a gate stopped for a fork takes it that the owner is outside.
+    if (g_fork_gate.has_given_up())
+        each_gate([](gate<>& one, bool is_held) {
+            if (one.is_stopped_for_fork() && !one.is_idle()) one.give_up_fork(is_held);
+        });
     g_registry.for_each_core([](pool_core& core) { core.memory().before_fork(); });
-}
-
-// Owners resume the gates of their caches themselves.
-inline void registry::after_fork_in_parent() noexcept {
-    if (fork_gate::begun() == 1)
-        for (far_array& each : g_registry.m_far_arrays)
-            each.owner->far_gate.resume();
-    g_fork_gate.end();
 }
 
 // Only the thread that forked exists, and threads that a handler has started since, which wait until the fork ends. The next
 // thread that uses the list of a pool's caches frees what the parent's other threads had cached.
 inline void registry::after_fork_in_child() noexcept {
-    if (fork_gate::begun() != 1) return g_fork_gate.end();
     for (far_array& each : g_registry.m_far_arrays)
         if (each.owner != &t_state()) g_registry.free(each);
     g_registry.for_each_core([](pool_core& core) {
@@ -397,8 +404,26 @@ inline void registry::after_fork_in_child() noexcept {
     });
     g_fork_survivor.store(&t_state(), std::memory_order_relaxed);
     g_forks_survived.add(1);
-    g_fork_gate.forget_others();
-    after_fork_in_parent();
+}
+
+// In a child whose other threads may have been changing anything when their process was copied (os/fork_gate.hpp). What this thread may
+// refer to was complete before: cores, their extensions, blocks in use and the records of their slabs, and, if their gates are open, its
+// caches. All else is constructed again in its place, under no lock, and what it had is lost. Blocks of before may be freed: then threads
+// cache them, but they return to no slab. A bound counts from 0, so that the child may go on allocating. The cores last for ever.
+inline void registry::begin_anew() noexcept {
+    g_forks_lost.add(1);
+    ::new (static_cast<void*>(&g_metadata)) metadata_arena;
+    ::new (static_cast<void*>(&g_registry.m_mutex)) detail::mutex;
+    g_registry.m_far_arrays = {};
+    t_state().forget_caches();
+    g_dead_cores.begin_anew();
+    g_registry.for_each_core([](pool_core& core) {
+        core.memory().begin_anew(core.id(), core.is_local());
+        pool_extension* const above = core.extension();
+        if (above != nullptr && !core.is_local()) above->begin_anew();
+    });
+    if (auto* const hook = g_anew_hook.load(std::memory_order_relaxed)) hook();
+    g_fork_gate.recover();
 }
 #endif
 

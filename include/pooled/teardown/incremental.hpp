@@ -215,6 +215,11 @@ public:
         static_cast<void>(detail::finish_queues(rest, ~std::size_t{0}));
     }
     void on_destroy() noexcept override { g_metadata.deallocate(this, sizeof(deferred_objects)); }
+    // What was deferred is never destroyed there.
+    void begin_anew() noexcept override {
+        m_kept = static_cast<deferred_queue*>(nullptr);
+        m_destroyed = 0;
+    }
     void on_retire(thread_cache& cache) noexcept override {
         keep(cache.deferred);
         m_destroyed += cache.deferred.ended;

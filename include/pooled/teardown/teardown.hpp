@@ -406,6 +406,8 @@ inline void install_hooks() noexcept {
     if (g_pressure_hook.load(std::memory_order_relaxed) != nullptr) return;
     detail::pin_this_library();
     g_exit_hook.store([]() noexcept { t_teardown().finish_at_exit(); }, std::memory_order_relaxed);
+    g_anew_hook.store([]() noexcept { ::new (static_cast<void*>(&g_outermost_drops)) outermost_drop_table; },
+                      std::memory_order_relaxed);
     g_pressure_hook.store(relieve_pressure, std::memory_order_release);
 }
 

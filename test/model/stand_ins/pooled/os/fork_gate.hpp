@@ -17,10 +17,26 @@ struct fork_gate {
     void begin() const noexcept {}
     void end() const noexcept {}
     void forget_others() const noexcept {}
+    void order() const noexcept {}
+    void recover() const noexcept {}
+    template <class Condition>
+    bool await(Condition&& is_met) const noexcept {
+        return is_met();
+    }
+    [[nodiscard]] bool has_given_up() const noexcept { return false; }
     [[nodiscard]] static std::uint32_t begun() noexcept { return 0; }
     [[nodiscard]] static bool is_passed() noexcept { return false; }
 };
 inline constinit fork_gate g_fork_gate;
+
+struct fork_hooks {
+    void (*before)() noexcept;
+    void (*in_child)() noexcept;
+    void (*begin_anew)() noexcept;
+};
+inline constinit atomic<fork_hooks const*> g_fork_hooks{nullptr};
+inline constinit observed<std::uint32_t> g_forks_lost;
+inline bool register_fork_handlers(bool) noexcept { return true; }
 
 }  // namespace detail
 POOLED_END_NAMESPACE
