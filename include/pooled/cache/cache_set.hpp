@@ -361,13 +361,17 @@ public:
 
     // The cache's owner has ended, or is the caller, which is about to end.
     void retire(thread_cache& cache) noexcept {
+        retire_classes(cache);
+        unlink(cache);
+    }
+    // The first part of it. Without a lock.
+    void retire_classes(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             class_cache& one = cache.classes[c];
             if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
             scoped_lock const lock((*this)[c]);
             (*this)[c].retire(one);
         }
-        unlink(cache);
     }
 
     // Afterwards, no owner enters its cache again, and each will free it. Requires that every owner is stopped, and the registry's lock.

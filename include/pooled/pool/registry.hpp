@@ -116,6 +116,7 @@ private:
     template <class>
     friend struct record_access;
     static bool return_large(thread_cache& cache) noexcept;
+    static void return_small(thread_cache& cache) noexcept;
     [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     void free(far_array& one) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
@@ -338,6 +339,17 @@ inline bool registry::return_large(thread_cache& cache) noexcept {
     return true;
 }
 
+// Returns the other blocks that the owner has cached and the memory of its arrays, under the locks of the classes alone: threads that end at
+// once would wait for one another. A pool is not closed while an owner is inside a gate that it found open; nobody who waits for that has
+// a lock, and a fork waits until the owner has left the fork gate, too.
+inline void registry::return_small(thread_cache& cache) noexcept {
+    g_fork_gate.enter();
+    cache.gate.announce();
+    if (cache.gate.is_open()) cache.core->caches().retire_classes(cache);
+    cache.gate.leave();
+    g_fork_gate.leave();
+}
+
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
 inline void registry::end_thread(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
@@ -348,6 +360,8 @@ inline void registry::end_thread(void* argument) noexcept {
     for (thread_cache* cache = state.owned.first();
          cache != nullptr;)  // closed caches may be freed meanwhile
         cache = return_large(*cache) ? state.owned.first() : state.owned.after(*cache);
+    for (thread_cache& cache : state.owned)
+        return_small(cache);
     state.ended = true;
     for (thread_cache*& slot : state.near_caches)
         state.set(&slot, nullptr);
