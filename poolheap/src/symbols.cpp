@@ -109,11 +109,8 @@ struct symbols::state {
         if (!is_loaded) return;
         m.build_id = build_id_at(from, first.begin);
         m.file = elf_file::open(from.file(m.path));
-        if (m.file == nullptr || m.file->build_id() != m.build_id) {
-            // The image may lack the page with the build-id; then the file is believed.
-            m.is_known_file = m.file != nullptr && m.build_id.empty();
-            if (!m.is_known_file) m.file = nullptr;
-        }
+        // The image may lack the page with the build-id; then the file is believed.
+        if (m.file != nullptr && !m.build_id.empty() && m.file->build_id() != m.build_id) m.file = nullptr;
         modules.push_back(std::move(m));
     }
 
@@ -210,13 +207,6 @@ std::optional<symbol> symbols::find_thread_local(thread const& of, address at) c
         for (entry const& e : m_state->read(i).thread_local_entries)
             if (at - begin >= e.begin && at - begin - e.begin < e.bytes) return state::symbol_of(e, begin);
     }
-    return {};
-}
-
-std::optional<symbol> symbols::named(std::string_view name) const {
-    for (std::size_t i = 0; i < m_state->modules.size(); ++i)
-        for (entry const& e : m_state->read(i).entries)
-            if (e.name == name) return state::symbol_of(e, m_state->modules[i].bias);
     return {};
 }
 

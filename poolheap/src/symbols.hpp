@@ -7,8 +7,6 @@
 
 #include "image.hpp"
 
-#include <string_view>
-
 namespace poolheap {
 
 class elf_file;
@@ -27,9 +25,8 @@ struct module {
     address bias = 0;  // address in the image - address in the file
     address begin = 0;
     address end = 0;
-    std::string build_id;       // in hexadecimal; empty: has none
-    bool is_known_file = true;  // false: the file is missing or of another build
-    std::shared_ptr<elf_file const> file;
+    std::string build_id;                        // in hexadecimal; empty: has none
+    std::shared_ptr<elf_file const> file;        // null: it is missing or of another build
     std::shared_ptr<elf_file const> debug_file;  // null: none, or not looked for yet
 
     // Without directories.
@@ -54,8 +51,6 @@ public:
     [[nodiscard]] std::string describe(address at) const;
     // The thread-local object at an address in a thread's static block, that of the program itself.
     [[nodiscard]] std::optional<symbol> find_thread_local(thread const& of, address at) const;
-    // The object or function of this linkage name, in any module. Looks at all symbols.
-    [[nodiscard]] std::optional<symbol> named(std::string_view name) const;
     // Of a module, with its file of debug information; null: none. For readers of DWARF.
     [[nodiscard]] elf_file const* debug_file(module const& of) const;
 

@@ -101,7 +101,8 @@ TEST(Types, AProgramWithoutTypeInformationSaysTheSameByItsSymbols) {
 }
 
 TEST(Types, ObjectsOfPooledSayWhatTheyAreAlsoInAStrippedProgram) {
-    for (toolchain const& t : {toolchains().front(), toolchains().back()}) {
+    std::vector<toolchain> const all = toolchains();
+    for (toolchain const& t : {all[0], all[all.size() / 2 - 1]}) {  // -O0, which compiles in half the time
         SCOPED_TRACE(t.name);
         recorded o(stripped(compile("counted", t)));
         auto const expect = [&](char const* at, std::string const& name, std::string_view kind) {
