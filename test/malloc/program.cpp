@@ -189,9 +189,10 @@ void errors(char const*) {
     }
     expect_error(ENOMEM, [] { return std::calloc(std::size_t{1} << 33, std::size_t{1} << 33); });
     expect_error(ENOMEM, [] { return reallocarray(nullptr, std::size_t{1} << 33, std::size_t{1} << 33); });
-    expect_error(EINVAL, [] { return aligned_alloc(3, 100); });
-    expect_error(EINVAL, [] { return aligned_alloc(0, 100); });
-    expect_error(EINVAL, [] { return memalign(~std::size_t{0}, 100); });
+    for (std::size_t volatile const align : {0UL, 3UL, ~0UL})  // compilers warn of constants
+        expect_error(EINVAL, [&] { return aligned_alloc(align, 100); });
+    std::size_t volatile const too_large = ~std::size_t{0};
+    expect_error(EINVAL, [&] { return memalign(too_large, 100); });
     void* untouched = &untouched;
     errno = 77;
     for (std::size_t const align : {0UL, 1UL, 4UL, 24UL, ~0UL})
