@@ -35,7 +35,7 @@ POOLED_CODE pool& default_pool_access::make() {
     scoped_lock const lock(g_registry);
     pool* made = g_default_pool.load(std::memory_order_relaxed);
     if (made == nullptr) made = ::new (g_metadata.allocate(sizeof(pool))) pool(core);
-    g_fork_gate.order();  // as in registry::add()
+    g_fork_gate.order();                                    // as in registry::add()
     g_default_pool.store(made, std::memory_order_release);  // pairs with the acquire in default_pool()
     return *made;
 }

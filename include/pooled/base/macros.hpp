@@ -96,8 +96,8 @@
 #define POOLED_USED __attribute__((used))
 // Whether a source can have code that runs before all constructors: one of an executable. A sanitizer's code must come first.
 #if defined(POOLED_STARTS_FIRST)  // a test says no
-#elif defined(__ELF__) && (!defined(__PIC__) || defined(__PIE__)) && \
-    !POOLED_ADDRESS_SANITIZER && !POOLED_THREAD_SANITIZER && !POOLED_MEMORY_SANITIZER
+#elif defined(__ELF__) && (!defined(__PIC__) || defined(__PIE__)) && !POOLED_ADDRESS_SANITIZER && \
+    !POOLED_THREAD_SANITIZER && !POOLED_MEMORY_SANITIZER
 #define POOLED_STARTS_FIRST 1
 #else
 #define POOLED_STARTS_FIRST 0

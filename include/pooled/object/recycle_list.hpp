@@ -646,8 +646,8 @@ private:
     observed<std::uint64_t> m_built;  // ever
     std::size_t m_others = 1;         // objects in use that were forgotten, and the pool's handle
     observed<std::size_t> m_steps;
-    thread_state const* m_builder = nullptr;  // of a list that grows early
-    std::size_t m_to_build = 0;               // by that thread
+    thread_state const* m_builder = nullptr;       // of a list that grows early
+    std::size_t m_to_build = 0;                    // by that thread
     std::uint32_t m_first_counted = k_generation;  // the oldest generation of which m_outside counts objects
 };
 
