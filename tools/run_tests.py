@@ -52,7 +52,8 @@ TARGETS = {
     "poolheap": ["poolheap", "poolheap-tests"],
     "consumer": ["pooled_static"],  # installed from the build directory
 }
-OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model", "plugins", "fibres", "new_delete", "malloc"]
+OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model"]
+OF_TESTS += ["plugins", "fibres", "new_delete", "malloc"]
 TARGETS |= {label: [f"tests-{label}"] for label in OF_TESTS}
 OF_GCC = ["python", "benchmarks"]  # labels of what ctest does not run
 
