@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
         return 1;
     } catch (std::bad_alloc const&) {
         std::fputs(
-            "poolheap: There is not enough memory for the analysis; it takes about a quarter of the heap.\n",
+            "poolheap: There is not enough memory for the analysis; it takes up to twice the size of the heap.\n",
             stderr);
         return 1;
     }
