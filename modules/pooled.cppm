@@ -18,7 +18,7 @@ namespace pooled_module {
 #if defined(__ELF__)
     asm volatile(POOLED_COPY_NOTE);
 #endif
-    static_cast<void>(pooled::detail::g_copy_link.load(std::memory_order_relaxed));
+    static_cast<void>(pooled::detail::g_copy_link.directory.load(std::memory_order_relaxed));
 #if POOLED_HAS_CODE
     pooled::detail::set_foreign_type();
 #endif

@@ -35,7 +35,8 @@ constexpr char const* k_heap_report = "POOLED_HEAP_REPORT";
 char const* g_heap_report_path = nullptr;
 int g_heap_report_errors = -1;  // programs close their standard error stream before this library's exit
 
-[[gnu::constructor(101)]] void read_heap_report() noexcept {
+// Once `environ` is set.
+void read_heap_report() noexcept {
     char const* const path = pooled::detail::platform::trusted_variable(k_heap_report);
     if (path == nullptr || *path == '\0') return;
 #if defined(__linux__)

@@ -298,6 +298,7 @@ void start() {
     if (environ == nullptr) environ = environment;
     static_cast<void>(register_fork_handlers(true));
 #endif
+    read_heap_report();
     start();
 }
 

@@ -46,7 +46,7 @@ def headers() -> dict[str, str]:
 
 HEADERS = headers()
 GUIDE = ["contents", "why", "install", "pools", "object-pool", "counted-pointers", "teardown", "debugging"]
-GUIDE += ["plugins", "new-delete", "malloc", "system-calls"]
+GUIDE += ["plugins", "new-delete", "malloc", "heap", "system-calls"]
 GUIDE += ["compiled-library", "platforms", "modules", "faq"]
 INSIDE = ["concepts", "one-allocation", "mechanisms", "mutants", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]

@@ -25,7 +25,7 @@ from poolbench.system.toolchains import TOOLCHAINS, Probed, Toolchain, probe
 ROOT = where.sources()
 BUILDS = where.builds()
 QUICKLY = "bench-smoke"  # the preset, of the main toolchain alone, for runs that measure nothing
-NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF", "-DPOOLED_BENCH_SOAK=OFF")
+NO_TESTS = tuple(f"-DPOOLED_{name}=OFF" for name in ("BUILD_TESTS", "BUILD_POOLHEAP", "BUILD_EXAMPLES", "BENCH_SOAK"))
 FEW_STEPS = 5
 # Processor time of a step over that of toolchains.PROBE: 1.34 s over 0.36 s with GCC 12 on an AMD EPYC.
 STEP_OF_PROBE = 3.7

@@ -5,6 +5,8 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --install "${build}" --component pool
                 COMMAND_ERROR_IS_FATAL ANY)
 
 file(GLOB_RECURSE expected RELATIVE "${source}" "${source}/include/*.hpp")
+file(GLOB_RECURSE compat RELATIVE "${source}/compat" "${source}/compat/include/*.hpp")
+list(APPEND expected ${compat})
 file(STRINGS "${build}/CMakeCache.txt" library_dir REGEX "^CMAKE_INSTALL_LIBDIR:")
 string(REGEX REPLACE ".*=" "" library_dir "${library_dir}")
 list(APPEND expected share/licenses/pooled/LICENSE share/pooled/modules/pooled.cppm share/pooled/pooled.natvis share/pooled/pooled_gdb.py)
@@ -13,7 +15,7 @@ foreach(file IN ITEMS cmake/pooled/pooledConfig.cmake cmake/pooled/pooledConfigV
   list(APPEND expected "${library_dir}/${file}")
 endforeach()
 file(GLOB_RECURSE actual RELATIVE "${installed}" "${installed}/*")
-list(FILTER actual EXCLUDE REGEX "pooledTargets-[a-z]+\\.cmake$")  # its name has the build type
+list(FILTER actual EXCLUDE REGEX "pooledTargets-[a-z]+\\.cmake$|^bin/poolheap$")  # named by the build type; a package of its own
 list(SORT expected)
 list(SORT actual)
 if(NOT expected STREQUAL actual)

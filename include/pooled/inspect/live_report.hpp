@@ -254,11 +254,11 @@ private:
 
 // The name of the class to whose type information a first word leads, as the compiler mangles it: the number of bytes read; 0: it is no
 // such word.
-[[nodiscard]] inline std::size_t read_class_name(std::uint64_t vtable, memory_window<4096>& near, char* to,
+[[nodiscard]] inline std::size_t read_class_name(std::uint64_t vtable, memory_window<4096>& words, char* to,
                                                  std::size_t bytes) noexcept {
     own_memory const memory;
     std::uint64_t info = 0;
-    if (!near.get(vtable - sizeof(void*), &info, sizeof(info)) || info % alignof(void*) != 0 || info < 4096)
+    if (!words.get(vtable - sizeof(void*), &info, sizeof(info)) || info % alignof(void*) != 0 || info < 4096)
         return 0;
     std::uint64_t const kind = memory.get<std::uint64_t>(info) - 2 * sizeof(void*);
     if (kind != address_of(pooled_class_table) && kind != address_of(pooled_derived_table) &&

@@ -14,6 +14,9 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__clang__)  // it says that nothing is left to instantiate
+#pragma clang diagnostic ignored "-Winstantiation-after-specialization"
+#endif
 template class pooled::allocator<void>;
 
 namespace {
