@@ -12,14 +12,14 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/foreign.hpp"
+#include "pooled/pool/registry.hpp"
 #if POOLED_CHECKED
 #include "pooled/base/bits.hpp"
 #include "pooled/heap/checked_memory.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
-#include "pooled/pool/foreign.hpp"
-#include "pooled/pool/registry.hpp"
 #endif
 
 #include <cstddef>

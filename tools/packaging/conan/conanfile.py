@@ -87,7 +87,7 @@ class PooledConan(ConanFile):
 
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "pooled")
-        # Of all components together, which nobody can link: two of them replace operator new. Else it would be pooled::pooled.
+        # Of all components together, which nobody can link: two of them replace operator new.
         self.cpp_info.set_property("cmake_target_name", "pooled::all_components")
         headers = self.cpp_info.components["pooled"]
         headers.bindirs = []
