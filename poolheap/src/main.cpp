@@ -79,9 +79,9 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "poolheap: %s\n", e.what());
         return 1;
     } catch (std::bad_alloc const&) {
-        std::fputs(
-            "poolheap: There is not enough memory for the analysis; it takes up to twice the size of the heap.\n",
-            stderr);
+        std::fputs("poolheap: There is not enough memory for the analysis; it takes up to twice the size of "
+                   "the heap.\n",
+                   stderr);
         return 1;
     }
     return 0;
