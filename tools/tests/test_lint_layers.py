@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
 """Each rule of the lint must notice its own kind of mistake, and only that."""
 
+import shutil
+
 import lint_layers as lint
 import pytest
 
@@ -81,3 +83,16 @@ def test_a_header_that_needs_another_before_it_is_refused(found):
 def test_headers_that_libcxx_refuses_are_told_with_the_first_error(found):
     (finding,) = found(os__a="#include <version>\n#ifdef _LIBCPP_VERSION\n#error not here\n#endif\n")
     assert finding.startswith("include/pooled:0: ") and "not here" in finding
+
+
+@pytest.mark.skipif(shutil.which(lint.CTAGS) is None, reason=f"needs {lint.CTAGS}")
+def test_a_class_that_ctags_does_not_find_is_told(tmp_path):
+    hidden = "namespace pooled::inline ABI::detail {\nclass lost {\n};\n}\n"
+    for name, body in (("os/hidden", hidden), ("os/seen", "BEGIN\nnamespace detail {\nclass found {\n};\n}\nEND\n")):
+        path = tmp_path / "include/pooled" / f"{name}.hpp"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(OPENING + body, encoding="utf-8")
+    headers = lint.read_headers(tmp_path / "include")
+    assert [each.message.split(":")[0] for each in lint.check_tags(tmp_path / "include", headers)] == [
+        "ctags does not find lost"
+    ]
