@@ -79,7 +79,7 @@ set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new mak
 set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot
   pooled_local_rc)
 # They must be pools that can be constructed once a run, or mallocs; the handle must count.
-set(POOLED_CONTENDERS_e4_pool_patterns boost_intrusive_new new make_shared pooled pooled_rc memorypool)
+set(POOLED_CONTENDERS_e4_pool_patterns boost_intrusive_new boost_intrusive_free_list new make_shared pooled pooled_rc memorypool)
 set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new two_rings)
 # What `poolbench try` measures: the standard's pointers, and ours.
 set(POOLED_CONTENDERS_own_type make_shared make_unique pooled pooled_instance pooled_rc pooled_unique)

@@ -22,7 +22,7 @@ COLOURS = {
     OURS: "#e2550f", "glibc": "#808080", "tcmalloc": "#2f7ed8", "jemalloc": "#1a9850", "mimalloc": "#a05fd0",
     "mimalloc2": "#c2407f", "mimalloc3": "#7d6bd9", "snmalloc": "#0d8a8a", "rpmalloc": "#8a6d3b",
     "jemalloc-crate": "#5f8f1a", "pooled-new": "#b35900", "limit": "#b08800",
-    "published": "#808080", "here": "#2f7ed8",
+    "published": "#808080", "here": "#2f7ed8", "malloc": "#808080", "published structure": "#2f7ed8",
 }  # fmt: skip
 OTHER, GREY = "#5b7083", "#8b949e"
 SHAPES = ("M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0", "M-4,-4h8v8h-8z", "M0,-5L5,4H-5z", "M0,-5L5,0L0,5L-5,0z",
@@ -99,10 +99,10 @@ def draw(title: str, words: str, axis: str, lines: list[Line]) -> Chart:
     values = [end for line in lines for mark in line.marks for end in (mark.figure.median, *_ends(mark.figure))]
     low, high = min(values), max(values)
     logarithmic = low > 0 and high > WIDE * low
-    low, high = (low / 1.12, high * 1.12) if logarithmic else (0.0, (high or 1.0) * 1.05)
+    low, high = (low / 1.12, high * 1.12) if logarithmic else (min(low, 0.0), (high or 1.0) * 1.05)
 
     def at(value: float) -> str:
-        share = math.log(value / low) / math.log(high / low) if logarithmic else value / high
+        share = math.log(value / low) / math.log(high / low) if logarithmic else (value - low) / (high - low)
         return f"{2 + 96 * share:.1f}%"
 
     series = list(dict.fromkeys(mark.series for line in lines for mark in line.marks))

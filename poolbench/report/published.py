@@ -40,9 +40,10 @@ def _found(estimated: Rows, table: dict, *where: Where) -> Rows:
     return [row for row in rows if row["scale"] == largest]
 
 
-def _gain(estimated: Rows, table: dict, *where: Where) -> float | None:
+def _gain(estimated: Rows, table: dict, row: dict, column: dict) -> float | None:
     """Percent, at the step where it is largest."""
-    ours, theirs = (_found(estimated, table, *where, table[side]) for side in ("gain_of", "gain_over"))
+    sides = row.get("gain_of", table["gain_of"]), table["gain_over"]
+    ours, theirs = (_found(estimated, table, column["where"], row["where"], side) for side in sides)
     times = {row["step"]: row["median"] for row in theirs}
     gains = [100 * (1 - row["median"] / times[row["step"]]) for row in ours if row["step"] in times]
     return max(gains, default=None)
@@ -50,7 +51,7 @@ def _gain(estimated: Rows, table: dict, *where: Where) -> float | None:
 
 def _measured(estimated: Rows, table: dict, row: dict, column: dict) -> float | None:
     if "gain_of" in table:
-        return _gain(estimated, table, column["where"], row["where"])
+        return _gain(estimated, table, row, column)
     found = fastest(_found(estimated, table, column["where"], row["where"]))
     return found["median"] * table.get("factor", 1.0) if found else None
 
@@ -73,10 +74,33 @@ def _values(table: dict, at: dict[tuple[str, str], float | None]) -> dict[tuple[
     return found
 
 
+def _against_step(table: dict, estimated: Rows) -> chart.Chart | None:
+    """As the article draws it: a plot a pattern and malloc, in it the time of each contender at each step."""
+    lines: list[chart.Line] = []
+    for row in table["rows"]:
+        for column in table["columns"] if "gain_of" not in row else []:
+            found = {
+                each["name"]: {
+                    it["step"]: Figure(it["median"], it["low"], it["high"])
+                    for it in _found(estimated, table, column["where"], row["where"], each["where"])
+                }
+                for each in table["drawn"]
+            }
+            steps = sorted(set().union(*found.values()))
+            lines += [chart.Line(f"{row['name']}, {column['name']}")] if steps else []
+            for step in steps:
+                marks = [chart.Mark(name, at[step]) for name, at in found.items() if step in at]
+                lines.append(chart.Line(f"step {step:,}", marks))
+    if not lines:
+        return None
+    title = f"{table['title'].split(':')[0]}: ns per item against the enlarge step"
+    return chart.draw(title, f"{title}, a group of rows for each pattern and malloc.", "ns per item", lines)
+
+
 @dataclass(frozen=True)
 class Comparison:
     sheet: Sheet
-    picture: chart.Chart | None
+    pictures: list[chart.Chart]
     is_measured: bool
 
 
@@ -123,9 +147,12 @@ def comparison(table: dict, estimated: Rows) -> Comparison:
     axis = "gain over malloc, percent" if "gain_of" in table else f"{table['base']} = 1"
     words = f"{table['title']}: as published, and as measured here."
     sheet = Sheet(table["title"], headings, lines, f"Published: {table['caption']}.", {""})
+    pictures = [chart.draw(table["title"], words, axis, marks)] if marks else []
+    if "drawn" in table and (against := _against_step(table, estimated)):
+        pictures.append(against)
     return Comparison(
         sheet,
-        chart.draw(table["title"], words, axis, marks) if marks else None,
+        pictures,
         any(figure is not None for figure in here.values()),
     )
 

@@ -142,7 +142,27 @@ def test_a_published_figure_stands_beside_ours_and_what_was_not_measured_is_said
     assert (gcc["new, published"], gcc["new, here"]) == ("69.0 (1.81×)", "50.0 (2.00×)")
     assert gcc["fast_pool, here"] == "not measured"
     assert "Ryzen 7 5800H" in found.sheet.note
-    assert found.picture is not None
+    assert len(found.pictures) == 1
+
+
+def test_a_published_gain_is_that_of_a_pool_of_the_published_structure_and_ours_stands_beside_it():
+    times_at = {  # step -> of malloc, of a pool of the published structure, and of ours
+        1: (100.0, 90.0, 50.0),
+        64: (100.0, 60.0, 40.0),
+    }
+    names = ("boost_intrusive_new", "boost_intrusive_free_list", "memorypool")
+    found = [
+        {"cell": (cell := Cell("e4_pool_patterns", "bulk", name, "glibc", "gcc", step=step)), **vars(cell),
+         "measure": "ns_per_op", "values": [time], "n": 1, "median": time, "low": time, "high": time}
+        for step, measured in times_at.items()
+        for name, time in zip(names, measured, strict=True)
+    ]  # fmt: skip
+    (told,) = published.comparisons(found)
+    at = {row[0]: dict(zip(told.sheet.columns, row, strict=True)) for row in told.sheet.rows}
+    assert (at["pattern 1"]["glibc, published"], at["pattern 1"]["glibc, here"]) == ("44.0", "40.0")
+    assert at["pattern 1, pooled"]["glibc, here"] == "60.0"
+    assert at["pattern 2"]["glibc, here"] == "not measured"
+    assert "against the enlarge step" in told.pictures[1].title and ">step 64<" in told.pictures[1].drawn
 
 
 def test_the_report_names_the_mallocs_that_were_not_there(tmp_path):
