@@ -13,6 +13,8 @@
 // Nobody waits under a lock for an owner inside its gate, who may be preempted there. Whoever can do without some caches calls stop(), and
 // leaves those alone whose owners do not come out within microseconds. Whoever needs all of them calls stop_every(), which gives the lock
 // up while it waits; gates stay stopped meanwhile, and an owner with a stopped gate uses its cache under the locks of the classes.
+// Nor does a thread wait for the lock of a class whose holder was preempted: what it does then, inside its open gate, is deferred
+// (cache/central.hpp). Whoever has stopped all gates finds everything that was deferred when it takes the locks.
 // Invariant: what all caches hold of class c <= outside of central c.
 
 #include "pooled/base/algorithm.hpp"
@@ -71,6 +73,7 @@ public:
 
     explicit cache_set(central::context const& pool) noexcept
         : m_mutex(!pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
+        m_pool.deferred = m_deferred.data();
         for (class_index c = 0; c < k_lists; ++c)
             std::construct_at(&(*this)[c], m_pool, c);
     }
@@ -127,8 +130,17 @@ public:
                 cache->classes[c].add_net_taken(1);
             return block;
         }
-        scoped_lock const lock(list);
-        if (cache == nullptr || c >= k_inlined_classes || is_at_bound()) {
+        bool const has_array = cache != nullptr && c < k_inlined_classes;
+        if (has_array && !list.try_lock()) {
+            bool is_stalled = false;
+            void* const block = allocate_deferred(c, *cache, is_stalled);
+            if (block != nullptr || is_stalled) return block;
+            list.lock();
+        } else if (!has_array) {
+            list.lock();
+        }
+        unlock_at_end const lock(list);
+        if (!has_array || is_at_bound()) {
             void* const block = list.take_one(exact);
             if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
             return block;
@@ -143,7 +155,14 @@ public:
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
         central& list = (*this)[c];
-        scoped_lock const lock(list);
+        bool const has_array = cache != nullptr && c < k_inlined_classes;
+        if (has_array && !list.try_lock()) {
+            if (deallocate_deferred(c, *cache, block)) return true;
+            list.lock();
+        } else if (!has_array) {
+            list.lock();
+        }
+        unlock_at_end const lock(list);
         bool const is_closed = list.is_closed();
         class_cache* const mine = cache != nullptr && !is_closed ? &cache->classes[c] : nullptr;
         if (mine != nullptr && c < k_inlined_classes && !is_at_bound()) {
@@ -168,8 +187,8 @@ public:
     void flush_unused(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_inlined_classes; ++c) {
             if (cache.classes[c].least_held() == 0) continue;
-            scoped_lock const lock((*this)[c]);
-            if ((*this)[c].is_closed()) continue;
+            try_scoped_lock const lock((*this)[c]);
+            if (!lock || (*this)[c].is_closed()) continue;
             (*this)[c].flush_unused(cache.classes[c]);
             if (cache.classes[c].size() == 0) free_array(cache, c);
         }
@@ -269,12 +288,13 @@ public:
         });
         if (blocks * k_geometry[c].block_bytes < least) return false;
         stop();
-        {
-            scoped_lock const lock((*this)[c]);
+        bool is_mine = false;
+        if (try_scoped_lock const lock((*this)[c]); lock) {
+            is_mine = true;
             collect(c);
         }
         resume();
-        return true;
+        return is_mine;
     }
 
     // As steal(), for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
@@ -364,12 +384,18 @@ public:
         retire_classes(cache);
         unlink(cache);
     }
-    // The first part of it. Without a lock.
-    void retire_classes(thread_cache& cache) noexcept {
+    // The first part of it. Without a lock. `may_defer`: for the owner, inside its open gate.
+    void retire_classes(thread_cache& cache, bool may_defer = false) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             class_cache& one = cache.classes[c];
             if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
-            scoped_lock const lock((*this)[c]);
+            if (may_defer && !(*this)[c].try_lock()) {
+                if ((*this)[c].defer_all(one)) continue;
+                (*this)[c].lock();
+            } else if (!may_defer) {
+                (*this)[c].lock();
+            }
+            unlock_at_end const lock((*this)[c]);
             (*this)[c].retire(one);
         }
     }
@@ -400,8 +426,8 @@ public:
     void drain_recent() noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             if (!(*this)[c].has_recent()) continue;
-            scoped_lock const lock((*this)[c]);
-            (*this)[c].drain_recent();
+            try_scoped_lock const lock((*this)[c]);
+            if (lock) (*this)[c].drain_recent();
         }
     }
 
@@ -429,11 +455,53 @@ private:
         return cache.owner != nullptr && cache.owner != &t_state();
     }
 
+    struct unlock_at_end {
+        central& list;
+        explicit unlock_at_end(central& locked) noexcept : list(locked) {}
+        ~unlock_at_end() { list.unlock(); }
+        unlock_at_end(unlock_at_end const&) = delete;
+        unlock_at_end& operator=(unlock_at_end const&) = delete;
+    };
+
+    // Calls work(array of class `c`) for the owner, inside its gate, so that nobody steals meanwhile, the pool is not closed, and does not
+    // come to its bound. False: the gate is stopped, and whoever stopped it may have the lock of the class.
+    template <class Work>
+    [[nodiscard]] static bool with_own(thread_cache& cache, class_index c, Work&& work) noexcept {
+        g_fork_gate.enter();
+        bool const is_in = cache.gate.enter();
+        if (is_in) {
+            if (cache.classes[c].capacity() == 0) grow(cache, c);
+            work(cache.classes[c]);
+            cache.gate.leave();
+        }
+        g_fork_gate.leave();
+        return is_in;
+    }
+    // `is_stalled`: another thread has the lock of the class, and the heap has no free slab.
+    [[nodiscard]] POOLED_NOINLINE void* allocate_deferred(class_index c, thread_cache& cache,
+                                                          bool& is_stalled) noexcept {
+        void* block = nullptr;
+        is_stalled = with_own(cache, c, [&](class_cache& mine) {
+            block = mine.pop();
+            if (block == nullptr) block = (*this)[c].refill_deferred(mine);
+        });
+        return block;
+    }
+    // False: the caller keeps the block.
+    [[nodiscard]] POOLED_NOINLINE bool deallocate_deferred(class_index c, thread_cache& cache,
+                                                           void* block) noexcept {
+        bool is_taken = false;
+        static_cast<void>(with_own(cache, c, [&](class_cache& mine) {
+            is_taken = mine.push(block) || ((*this)[c].defer_half(mine) && mine.push(block));
+        }));
+        return is_taken;
+    }
+
     // Requires a stopped cache, or the caller's.
     void collect_held(thread_cache& cache, class_index c) noexcept {
         if (cache.classes[c].held() == 0) return;
-        scoped_lock const lock((*this)[c]);
-        collect(cache, c);
+        try_scoped_lock const lock((*this)[c]);
+        if (lock) collect(cache, c);
     }
 
     static constexpr std::size_t k_reserved_threads = 8;
@@ -539,6 +607,7 @@ private:
     std::uint32_t m_holds = 0;  // gates stay stopped: one at the bound, one for each thread in stop_every()
     bool m_has_recycled = false;
     std::array<bool, k_class_count> m_has_arrays{};
+    std::array<deferred_list, k_lists> m_deferred{};
     bound_slots m_slots;  // empty unless at the bound
     std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches

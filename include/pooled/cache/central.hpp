@@ -39,6 +39,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
@@ -136,6 +137,48 @@ private:
     observed<std::uint32_t> m_count;
 };
 
+// What a thread does to the list of a class while another one has its lock and does not run: blocks that the thread frees, or a slab that
+// it takes from the heap. Whoever has the lock next does the rest.
+struct deferred_blocks {
+    deferred_blocks* next;
+    std::uint32_t count;         // addresses of free blocks, which follow
+    std::uint32_t room;          // for so many
+    std::uint32_t added;         // blocks of a slab that is new to the class, and not counted yet; 0: none
+    std::uint32_t added_units;   // of that slab
+    std::uint64_t remote_frees;  // of a thread that has ended
+
+    [[nodiscard]] void** blocks() noexcept { return reinterpret_cast<void**>(this + 1); }
+    // Null: no memory.
+    [[nodiscard]] static deferred_blocks* make(std::uint32_t room) noexcept {
+        void* const memory = g_metadata.try_allocate(bytes(room));
+        return memory != nullptr ? ::new (memory) deferred_blocks{nullptr, 0, room, 0, 0, 0} : nullptr;
+    }
+    void free() noexcept { g_metadata.deallocate(this, bytes(room)); }
+
+private:
+    [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t room) noexcept {
+        return sizeof(deferred_blocks) + room * sizeof(void*);
+    }
+};
+
+// Those of one class. Any thread may call, without a lock, and waits for none.
+class deferred_list {
+public:
+    [[nodiscard]] bool empty() const noexcept { return m_first.load(std::memory_order_relaxed) == nullptr; }
+    // release: pairs with the acquire in take_all().
+    void push(deferred_blocks& one) noexcept {
+        one.next = m_first.load(std::memory_order_relaxed);
+        while (!m_first.compare_exchange_strong(one.next, &one, std::memory_order_release)) {}
+    }
+    // The last one first.
+    [[nodiscard]] deferred_blocks* take_all() noexcept {
+        return empty() ? nullptr : m_first.exchange(nullptr, std::memory_order_acquire);
+    }
+
+private:
+    std_atomics::atomic<deferred_blocks*> m_first{nullptr};
+};
+
 class alignas(k_cache_line) central {
 public:
     // The shared state of all size classes of a pool.
@@ -144,6 +187,7 @@ public:
         std::uint32_t pool_id;
         bool is_shared;
         observed<std::uint32_t> bound_epoch{};  // odd: at the bound. Changed under the locks of all classes
+        deferred_list* deferred = nullptr;      // one of each class
 
         [[nodiscard]] bool is_at_bound() const noexcept { return bound_epoch % 2 != 0; }
     };
@@ -151,8 +195,75 @@ public:
     central(context const& pool, class_index c) noexcept
         : m_mutex(!pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
 
-    void lock() noexcept { m_mutex.lock(); }
-    void unlock() noexcept { m_mutex.unlock(); }
+    void lock() noexcept {
+        m_mutex.lock();
+        settle();
+    }
+    // False: another thread has it, and may not be running.
+    [[nodiscard]] bool try_lock() noexcept {
+        if (!m_mutex.try_lock_for_a_moment()) return false;
+        settle();
+        return true;
+    }
+    void unlock() noexcept {
+        settle();
+        m_mutex.unlock();
+    }
+
+    // The three that follow take no lock. They are for the owner of `cache`, inside its gate, when try_lock() failed. False, or null: no
+    // memory, or no free slab.
+    //
+    // The older half of a full cache.
+    [[nodiscard]] bool defer_half(class_cache& cache) noexcept {
+        span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
+        deferred_blocks* const batch = deferred_blocks::make(static_cast<std::uint32_t>(oldest.size()));
+        if (batch == nullptr) return false;
+        batch->count = cache.drop_oldest(batch->room, batch->blocks());
+        cache.add_net_taken(-std::int64_t{batch->count});
+        cache.begin_interval();
+        deferred().push(*batch);
+        return true;
+    }
+    // All of a cache, whose owner ends.
+    [[nodiscard]] bool defer_all(class_cache& cache) noexcept {
+        deferred_blocks* const batch = deferred_blocks::make(cache.size() + 1);
+        if (batch == nullptr) return false;
+        batch->remote_frees = cache.net_frees();
+        batch->count = cache.drop_oldest(cache.size(), batch->blocks());
+        if (void* const hot = cache.pop_hot()) batch->blocks()[batch->count++] = hot;
+        cache.add_net_taken(-cache.net_taken());
+        cache.release();
+        deferred().push(*batch);
+        return true;
+    }
+    // As refill(): blocks that were deferred, else those of a slab.
+    [[nodiscard]] void* refill_deferred(class_cache& cache) noexcept {
+        deferred_blocks* mine = deferred().take_all();
+        while (mine != nullptr &&
+               mine->count == 0) {  // what is not counted yet stays for the lock's next holder
+            deferred_blocks* const next = mine->next;
+            deferred().push(*mine);
+            mine = next;
+        }
+        if (mine != nullptr)
+            for (deferred_blocks* rest = mine->next; rest != nullptr;)
+                deferred().push(*std::exchange(rest, rest->next));
+        else if (mine = defer_slab(); mine == nullptr)
+            return nullptr;
+        std::uint32_t const most = detail::larger<std::uint32_t>(cache.capacity() / 2, 1);
+        std::uint32_t const taken = detail::smaller(mine->count, most);
+        mine->count -= taken;
+        void** const from = mine->blocks() + mine->count;
+        void* block = *from;
+        if (cache.capacity() != 0) {
+            detail::copy_n(from, taken, cache.fill(taken));
+            block = cache.pop_array();
+        }
+        cache.add_net_taken(taken);
+        cache.begin_interval();
+        mine->count != 0 || mine->added != 0 ? deferred().push(*mine) : mine->free();
+        return block;
+    }
 
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
     // has no free block and the heap no free slab.
@@ -198,7 +309,9 @@ public:
         if (m_served != 0) m_served = std::uint32_t{0};
     }
     // Whether the last request found no block, and neither this list nor the heap received one since. Without the lock.
-    [[nodiscard]] bool has_nothing() const noexcept { return m_failed_at == m_pool.heap.gains(); }
+    [[nodiscard]] bool has_nothing() const noexcept {
+        return m_failed_at == m_pool.heap.gains() && !has_deferred();
+    }
 
     // Requires blocks of the class that are no longer in use. `is_for_another`: another thread is likely to take them. Then the addresses
     // of blocks that fill more than a slab stay here, as both threads write to the bitmaps otherwise (1500 bytes handed over: 12.6 ns
@@ -367,6 +480,39 @@ public:
 private:
     template <class>
     friend struct record_access;
+    [[nodiscard]] deferred_list& deferred() const noexcept { return m_pool.deferred[m_class]; }
+    [[nodiscard]] bool has_deferred() const noexcept {
+        return m_pool.deferred != nullptr && !deferred().empty();
+    }
+    // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
+    [[nodiscard]] deferred_blocks* defer_slab() noexcept {
+        slab* const s = m_pool.heap.take(m_class);
+        if (s == nullptr) return nullptr;
+        deferred_blocks* const batch = deferred_blocks::make(s->total);
+        if (batch == nullptr) return m_pool.heap.put(*s), nullptr;
+        batch->added = batch->count = s->total;
+        batch->added_units = units_of(*s);
+        static_cast<void>(s->take(s->total, batch->blocks() + s->total));
+        return batch;
+    }
+    // Does what others have deferred.
+    void settle() noexcept {
+        if (has_deferred()) [[unlikely]]
+            settle_deferred();
+    }
+    POOLED_NOINLINE void settle_deferred() noexcept {
+        deferred_blocks* const all = deferred().take_all();
+        for (deferred_blocks* one = all; one != nullptr; one = one->next) {
+            m_capacity.add(one->added);
+            m_slab_units.add(one->added_units);
+            m_retired_remote_frees.add(one->remote_frees);
+        }
+        m_largest = detail::larger<std::uint64_t>(m_largest, m_capacity);
+        for (deferred_blocks* one = all; one != nullptr;) {
+            flush({one->blocks(), one->count});
+            std::exchange(one, one->next)->free();
+        }
+    }
     // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
     [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
         std::uintptr_t const distance = 4 * blocks.size() * k_geometry[m_class].block_bytes;

@@ -149,6 +149,11 @@ public:
     [[nodiscard]] span<void* const> oldest(std::uint32_t n) const noexcept {
         return {m_first, detail::smaller(n, size())};
     }
+    // The same, which are copied to `to`.
+    std::uint32_t drop_oldest(std::uint32_t n, void** to) noexcept {
+        detail::copy_n(first(), n, to);
+        return drop_oldest(n);
+    }
     // Requires n <= the addresses in the array. O(held).
     std::uint32_t drop_oldest(std::uint32_t n) noexcept {
         detail::copy_n(first() + n, size() - n, first());

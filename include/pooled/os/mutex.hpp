@@ -23,18 +23,13 @@ public:
         if (m_is_local) return;
         if constexpr (platform::k_has_fork) g_fork_gate.enter();
         if (!m_mutex.try_lock()) [[unlikely]]
-            m_mutex.wait(m_is_patient ? raw_mutex::k_patient_attempts : raw_mutex::k_attempts);
+            m_mutex.wait(attempts());
     }
     // From now on, a thread that waits for the lock does without a system call as long as it can. Requires the lock.
     void be_patient() noexcept { m_is_patient = true; }
-    [[nodiscard]] bool try_lock() noexcept {
-        if (m_is_local) return true;
-        if constexpr (platform::k_has_fork) g_fork_gate.enter();
-        bool const is_mine = m_mutex.try_lock();
-        if constexpr (platform::k_has_fork)
-            if (!is_mine) g_fork_gate.leave();
-        return is_mine;
-    }
+    // False: another thread has it for longer than a critical section takes, perhaps because it does not run.
+    [[nodiscard]] bool try_lock_for_a_moment() noexcept { return try_lock(attempts()); }
+    [[nodiscard]] bool try_lock() noexcept { return try_lock(0); }
     void unlock() noexcept {
         if (m_is_local) return;
         m_mutex.unlock();
@@ -44,6 +39,18 @@ public:
 private:
     template <class>
     friend struct record_access;
+    [[nodiscard]] unsigned attempts() const noexcept {
+        return m_is_patient ? raw_mutex::k_patient_attempts : raw_mutex::k_attempts;
+    }
+    [[nodiscard]] bool try_lock(unsigned more) noexcept {
+        if (m_is_local) return true;
+        if constexpr (platform::k_has_fork) g_fork_gate.enter();
+        bool const is_mine = m_mutex.try_lock() || m_mutex.spin(more);
+        if constexpr (platform::k_has_fork)
+            if (!is_mine) g_fork_gate.leave();
+        return is_mine;
+    }
+
     raw_mutex m_mutex;
     bool m_is_local = false;
     observed<bool> m_is_patient;

@@ -40,12 +40,17 @@ public:
         return m_state.compare_exchange_strong(expected, k_held, std::memory_order_acquire);
     }
 
-    // Takes the lock that try_lock() did not get. acquire: pairs with the release in unlock.
-    POOLED_NOINLINE void wait(unsigned attempts) noexcept {
+    // As try_lock(), so often.
+    [[nodiscard]] POOLED_NOINLINE bool spin(unsigned attempts) noexcept {
         for (; attempts != 0; --attempts) {
             Atomics::relax();
-            if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return;
+            if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return true;
         }
+        return false;
+    }
+    // Takes the lock that try_lock() did not get. acquire: pairs with the release in unlock.
+    POOLED_NOINLINE void wait(unsigned attempts) noexcept {
+        if (spin(attempts)) return;
         while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
             Atomics::wait_while(m_state, k_contended);
     }

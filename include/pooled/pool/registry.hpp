@@ -345,7 +345,7 @@ inline bool registry::return_large(thread_cache& cache) noexcept {
 inline void registry::return_small(thread_cache& cache) noexcept {
     g_fork_gate.enter();
     cache.gate.announce();
-    if (cache.gate.is_open()) cache.core->caches().retire_classes(cache);
+    if (cache.gate.is_open()) cache.core->caches().retire_classes(cache, true);
     cache.gate.leave();
     g_fork_gate.leave();
 }

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -176,6 +177,42 @@ TEST_F(cache_set_test, counts_a_large_block_once_that_is_stolen_while_its_owner_
     owner.join();
     EXPECT_EQ(cache.classes[k_large_one].held(), 0U);
     EXPECT_EQ(cache.large_bytes, 0U);
+}
+
+TEST_F(cache_set_test, waits_for_no_thread_that_has_the_lock_of_a_class) {
+    auto const blocks = take(caches[0], k_class, 2000);
+    set[k_class].lock();  // as a thread that was preempted there
+    give_back(caches[0], k_class, blocks);
+    std::vector<void*> again =
+        take(caches[1], k_class, 3000);  // those that were freed, and of slabs that are new to the class
+    set.retire_classes(caches[0], true);
+    set[k_class].unlock();
+    EXPECT_EQ(set[k_class].outside(), 3000 + caches[1].classes[k_class].held());
+    give_back(caches[1], k_class, again);
+    std::sort(again.begin(), again.end());
+    EXPECT_NE(again.front(), nullptr);
+    EXPECT_EQ(std::unique(again.begin(), again.end()), again.end());
+    std::scoped_lock const lock(set);
+    set.steal_all([] { return true; });
+    EXPECT_EQ(set[k_class].outside(), 0U);
+    EXPECT_TRUE(set[k_class].is_valid());
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(heap.free_bytes(), 16 * k_slab_bytes) << "a slab that was deferred has returned";
+}
+
+TEST_F(cache_set_test, finds_what_was_deferred_before_it_reports_the_bound) {
+    auto const blocks = take(caches[0], k_class, 2000);
+    set[k_class].lock();
+    give_back(caches[0], k_class, blocks);
+    set[k_class].unlock();
+    set[k_class].lock();
+    {
+        // Deferred after the last holder looked.
+        ASSERT_FALSE(set[k_class].try_lock());
+        EXPECT_TRUE(set[k_class].defer_half(caches[0].classes[k_class]));
+    }
+    EXPECT_FALSE(set[k_class].has_nothing());
+    set[k_class].unlock();
 }
 
 TEST_F(cache_set_test, keeps_all_owners_out_while_it_is_at_the_bound) {

@@ -22,6 +22,7 @@ public:
 
     void lock() noexcept { simulation::lock(this); }
     void wait(unsigned) noexcept { simulation::lock(this); }
+    [[nodiscard]] bool spin(unsigned) noexcept { return false; }
     [[nodiscard]] bool try_lock() noexcept { return simulation::try_lock(this); }
     void unlock() noexcept { simulation::unlock(this); }
 
