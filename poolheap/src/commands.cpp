@@ -74,9 +74,9 @@ std::optional<address> parsed(std::string const& text) {
 block_index block_at(session const& in, std::string const& text) {
     std::optional<address> const at = parsed(text);
     if (!at) throw error('"' + text + "\" is no address; write it in hexadecimal, as in 0x7f1234567890.");
-    block const* const found = in.blocks.find(*at);
-    if (!found) throw error("No object in use contains the address " + text + ".");
-    return static_cast<block_index>(found - in.blocks.blocks.data());
+    block_index const found = in.blocks.find(*at).index;
+    if (found == k_no_block) throw error("No object in use contains the address " + text + ".");
+    return found;
 }
 
 std::string hexadecimal(address a) {
@@ -115,7 +115,7 @@ target find_targets(session const& in, std::string const& of) {
         wanted[id] =
             g.names()[id].name.find(of) != std::string::npos && !g.names()[id].name.starts_with("buffer ");
     for (block_index b = 0; b < g.size(); ++b)
-        if (wanted[g.type_id(b)]) mark(b);
+        if (g.is_block(b) && wanted[g.type_id(b)]) mark(b);
     if (t.objects == 0)
         throw error("No object of a type named " + of + " is in use; census lists the types.");
     std::vector<bool> named(wanted.size(), false);
@@ -180,15 +180,9 @@ void census(std::string const& source, output_options const& out) {
 }
 
 void write_summary(std::unique_ptr<image> of, std::string const& source, output_options const& out) {
-    double const stopped = of->stopped_seconds();
     session s(std::move(of), source);
     s.program = source.substr(source.rfind('/') + 1);
-    report r = make(s, out, {true, out.json, false});
-    if (stopped != 0) {
-        char text[80];
-        std::snprintf(text, sizeof text, "The program stood still for %.1f ms.", stopped * 1000);
-        r.notes.emplace_back(text);
-    }
+    report const r = make(s, out, {true, out.json, false});
     auto const write = [&](std::ostream& to) { out.json ? write_json(to, r) : print_summary(to, r); };
     if (out.output.empty())
         write(std::cerr);  // standard output is the program's

@@ -158,7 +158,7 @@ void graph::name_buffers() {
         }
     };
     for (block_index b = 0; b < size(); ++b)
-        if (is_label(m_types[b])) labelled.push_back(b);
+        if (is_label(m_types[b]) && m_degrees[b] != 0) labelled.push_back(b);
     walk(m_to_walk);
     // Threads come and go: their buffers are one type.
     auto const label_of = [](root const& r) {
@@ -328,11 +328,13 @@ void graph::find_roots() {
         told.at(++done);
     }
     for (block_index b = 0; b < size(); ++b) {
-        if (m_heap.blocks[b].state == in_use) continue;
-        bool const is_idle = m_heap.blocks[b].state == idle;
-        m_root_references.push_back({root_named(root_kind::idle, is_idle ? "idle objects of a pool"
-                                                                         : "blocks of an unfinished refill"),
-                                     0, b});
+        block_state const state = m_heap.states[b];
+        if (state == in_use || state == no_block) continue;
+        m_root_references.push_back(
+            {root_named(root_kind::idle, state == idle       ? "idle objects of a pool"
+                                         : state == deferred ? "objects that are destroyed soon"
+                                                             : "blocks of an unfinished refill"),
+             0, b});
     }
     std::stable_sort(m_root_references.begin(), m_root_references.end(),
                      [&](root_reference const& a, root_reference const& b) {
@@ -349,7 +351,7 @@ void graph::mark() {
     auto const reach = [&](block_index b) {
         if (m_reachable[b]) return;
         m_reachable[b] = true;
-        next.push_back(b);
+        if (m_degrees[b] != 0) next.push_back(b);
     };
     for (root_reference const& r : m_root_references) {
         reach(r.target);
@@ -365,14 +367,14 @@ void graph::mark() {
 std::optional<graph::chain> graph::path_to(block_index b) const {
     if (!m_reachable[b]) return {};
     // Breadth first; the link of a block that a root leads to is the number of that reference, with the highest bit set.
-    constexpr std::uint64_t k_root = std::uint64_t{1} << 40;
-    constexpr std::uint64_t k_unseen = ~std::uint64_t{0};
-    std::vector<std::uint64_t> link(size(), k_unseen);
+    constexpr std::uint32_t k_root = std::uint32_t{1} << 31;
+    constexpr std::uint32_t k_unseen = ~std::uint32_t{0};
+    std::vector<std::uint32_t> link(size(), k_unseen);
     std::vector<block_index> queue;
     for (std::size_t i = 0; i < m_root_references.size(); ++i) {
         block_index const to = m_root_references[i].target;
         if (link[to] != k_unseen) continue;
-        link[to] = k_root | i;
+        link[to] = k_root | static_cast<std::uint32_t>(i);
         queue.push_back(to);
     }
     for (std::size_t i = 0; i < queue.size() && link[b] == k_unseen; ++i)
@@ -390,13 +392,6 @@ std::optional<graph::chain> graph::path_to(block_index b) const {
     found.begin = m_root_references[link[b] & ~k_root];
     std::reverse(found.blocks.begin(), found.blocks.end());
     return found;
-}
-
-std::size_t graph::memory_bytes() const {
-    return m_heap.blocks.capacity() * sizeof(block) + m_types.capacity() * sizeof(type_id_t) +
-           m_degrees.capacity() + m_first.capacity() * sizeof(std::size_t) +
-           m_edges.size() * sizeof(block_index) + m_reachable.size() / 8 +
-           m_root_references.capacity() * sizeof(root_reference);
 }
 
 }  // namespace poolheap

@@ -5,7 +5,7 @@
 //
 //   root ──▶ block ──▶ block      edges: one for each pair of blocks, however many words lead from the one to the other
 //
-// Memory: 4 bytes an edge; a block has its type, a byte for the number of its edges and half a byte for where they begin.
+// Memory: 4 bytes an edge; a block has two bytes for its type, one for the number of its edges and half a one for where they begin.
 // Equation: edges of b = [m_first[b / 16] + the degrees of the blocks before b in its sixteen, as many as b's degree).
 
 #include "naming.hpp"
@@ -38,8 +38,9 @@ public:
 
     [[nodiscard]] std::span<block_index const> targets(block_index b) const;
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
-    [[nodiscard]] std::size_t size() const { return m_heap.blocks.size(); }
-    [[nodiscard]] block const& operator[](block_index b) const { return m_heap.blocks[b]; }
+    [[nodiscard]] std::size_t size() const { return m_heap.states.size(); }  // of slots
+    [[nodiscard]] bool is_block(block_index b) const { return m_heap.states[b] != no_block; }
+    [[nodiscard]] block operator[](block_index b) const { return m_heap[b]; }
     [[nodiscard]] type const& type_of(block_index b) const { return m_names[m_types[b]]; }
     [[nodiscard]] type_id_t type_id(block_index b) const { return m_types[b]; }
 
@@ -67,7 +68,6 @@ public:
     [[nodiscard]] std::optional<chain> path_to(block_index b) const;
     // Where in `source` a word leads to `target`; the first one.
     [[nodiscard]] std::uint64_t offset_of(block_index source, block_index target) const;
-    [[nodiscard]] std::size_t memory_bytes() const;
 
 private:
     void find_references();

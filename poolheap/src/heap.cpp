@@ -21,6 +21,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace poolheap {
@@ -32,6 +33,7 @@ namespace inspect = pooled::inspect;
 constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 40;  // of a chunk
 constexpr address k_page = 4096;
 constexpr address k_granule = address{16} << 10;  // of the index
+constexpr block_index k_slots = 256;              // of an entry of heap::m_slab_of_slot
 
 address round_down(address a, address unit) { return a - a % unit; }
 address round_up(address a, address unit) { return round_down(a + unit - 1, unit); }
@@ -69,10 +71,6 @@ void merge(std::vector<heap::range>& all) {
             all[++last] = all[i];
     if (!all.empty()) all.resize(last + 1);
 }
-bool is_in(std::span<heap::range const> all, address a) {
-    auto const after = std::ranges::upper_bound(all, a, {}, &heap::range::first);
-    return after != all.begin() && a < std::prev(after)->second;
-}
 
 class copy_reader {
 public:
@@ -87,9 +85,6 @@ public:
         read_arena();
         auto const walk = std::make_unique<inspect::walk<copy_reader, copy_reader>>(*this, m, *this);
         walk->for_each_pool();
-        walk->for_each_slab();  // counts the blocks: a vector that grows would take twice the memory
-        m_blocks.reserve(std::exchange(m_count, k_is_filling));
-        m_chunks_in_blocks.clear();
         walk->for_each_slab();
         settle();
     }
@@ -119,21 +114,18 @@ public:
         m_heap.m_pool_memory.emplace_back(begin, begin + bytes);
         if (outer != 0) m_chunks_in_blocks.emplace_back(begin, outer);
     }
-    void block(std::uint32_t id, address begin, std::uint64_t bytes) {
-        if (m_count != k_is_filling) {
-            ++m_count;
-            return;
-        }
-        if (id != m_last_id) {
-            auto const pool = m_pools.find(id);
-            if (pool == m_pools.end())
-                return doubt("a pool began or ended while the image was taken: its blocks are left out");
-            m_last_id = id;
-            m_last_pool = pool->second;
-        }
-        m_blocks.push_back({begin,
-                            static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, ~std::uint32_t{0})),
-                            m_last_pool, in_use});
+    void slab(std::uint32_t id, address begin, std::uint64_t bytes, std::uint32_t count) {
+        m_slab = {};
+        auto const pool = m_pools.find(id);
+        if (pool == m_pools.end())
+            return doubt("a pool began or ended while the image was taken: its blocks are left out");
+        if (!m_seen.insert(begin ^ address{pool->second} << 48).second) return;
+        m_slab = {begin, bytes, static_cast<block_index>(m_found.states.size()), count, pool->second};
+        m_found.slabs.push_back(m_slab);
+        m_found.states.resize(m_found.states.size() + count, no_block);
+    }
+    void block(std::uint32_t, address begin, std::uint64_t) {
+        if (m_slab.count != 0) m_found.states[m_slab.first + (begin - m_slab.begin) / m_slab.bytes] = in_use;
     }
     // The region of the arena that it lies in, or its own pages. A core comes first: a local pool's cache is in its piece.
     void piece(address begin, std::uint64_t bytes) {
@@ -164,45 +156,49 @@ private:
         }
     }
 
-    // The block that contains the address, or null.
-    poolheap::block* find(address a) {
-        auto const after = std::ranges::upper_bound(m_blocks, a, {}, &poolheap::block::begin);
-        if (after == m_blocks.begin()) return nullptr;
-        poolheap::block& one = *std::prev(after);
-        return a - one.begin < one.bytes ? &one : nullptr;
-    }
     // Returns how many blocks got the state.
-    std::size_t mark(std::vector<address> const& which, std::uint8_t state, bool are_starts) {
+    std::size_t mark(std::vector<address> const& which, block_state state, bool are_starts) {
         std::size_t count = 0;
         for (address const a : which)
-            if (poolheap::block* const one = find(a);
-                one != nullptr && one->state != k_gone && (!are_starts || one->begin == a)) {
-                one->state = state;
+            if (auto const one = m_found.find(a);
+                one.index != k_no_block && (!are_starts || one.begin == a)) {
+                m_found.states[one.index] = state;
                 ++count;
             }
         return count;
     }
 
-    void settle() {
-        auto const order = [](poolheap::block const& b) { return std::pair(b.begin, b.pool); };
-        if (!std::ranges::is_sorted(m_blocks, {}, order)) std::ranges::sort(m_blocks, {}, order);
-        auto const twice = std::ranges::unique(m_blocks, {}, order);
-        m_blocks.erase(twice.begin(), twice.end());
-        // Near the chunk's begin lie the outer pool's block and at most a few of the inner pool's.
+    // A block that is the memory of another pool's chunk splits its slab, so that slabs are disjoint.
+    void split_around_chunks() {
+        auto const place = [](poolheap::slab const& s) { return std::pair(s.pool, s.begin); };
+        if (!m_chunks_in_blocks.empty()) std::ranges::sort(m_found.slabs, {}, place);
+        // From the last one on: what was cut off lies behind those that follow.
+        std::ranges::sort(m_chunks_in_blocks, std::greater());
+        std::vector<poolheap::slab> cut;
         for (auto const& [base, id] : m_chunks_in_blocks) {
             auto const outer = m_pools.find(id);
-            auto i = std::ranges::upper_bound(m_blocks, base, {}, &poolheap::block::begin);
-            for (int left = 64; outer != m_pools.end() && left != 0 && i != m_blocks.begin(); --left)
-                if (--i; i->pool == outer->second && base - i->begin < i->bytes) {
-                    i->state = k_gone;
-                    break;
-                }
+            if (outer == m_pools.end()) continue;
+            auto const after =
+                std::ranges::upper_bound(m_found.slabs, std::pair(outer->second, base), {}, place);
+            if (after == m_found.slabs.begin()) continue;
+            poolheap::slab& s = *std::prev(after);
+            if (s.pool != outer->second || base >= s.end()) continue;
+            auto const slot = static_cast<std::uint32_t>((base - s.begin) / s.bytes);
+            cut.push_back(
+                {s.begin + (slot + 1) * s.bytes, s.bytes, s.first + slot + 1, s.count - slot - 1, s.pool});
+            s.count = slot;
         }
-        erase_gone();
+        m_found.slabs.insert(m_found.slabs.end(), cut.begin(), cut.end());
+        std::erase_if(m_found.slabs, [](poolheap::slab const& s) { return s.count == 0; });
+    }
+
+    void settle() {
+        split_around_chunks();
+        m_found.index();
         for (address const list : m_own)
-            if (poolheap::block* const one = find(list)) {
-                add_record(one->begin, one->bytes);
-                one->state = k_gone;
+            if (auto const one = m_found.find(list); one.index != k_no_block) {
+                add_record(one.begin, m_found[one.index].bytes);
+                m_found.states[one.index] = no_block;
             }
         mark(m_idle, poolheap::idle, false);
         mark(m_waiting, poolheap::deferred, false);
@@ -210,32 +206,28 @@ private:
             doubt(
                 std::to_string(count) +
                 " blocks may be free or in use: the image was taken while a thread took them from the pool");
-        mark(m_free, k_gone, true);
-        erase_gone();
-        for (poolheap::block const& b : m_blocks) {
+        mark(m_free, no_block, true);
+        m_found.for_each_block([&](block_index, poolheap::block const& b) {
             ++m_heap.pools[b.pool].objects;
             m_heap.pools[b.pool].bytes += b.bytes;
-        }
-        if (m_heap.blocks.empty())
-            m_heap.blocks = std::move(m_blocks);
+        });
+        for (poolheap::slab& s : m_found.slabs)
+            s.first += static_cast<block_index>(m_heap.states.size());
+        m_heap.slabs.insert(m_heap.slabs.end(), m_found.slabs.begin(), m_found.slabs.end());
+        if (m_heap.states.empty())
+            m_heap.states = std::move(m_found.states);
         else
-            m_heap.blocks.insert(m_heap.blocks.end(), m_blocks.begin(), m_blocks.end());
+            m_heap.states.insert(m_heap.states.end(), m_found.states.begin(), m_found.states.end());
     }
-    void erase_gone() {
-        std::erase_if(m_blocks, [](poolheap::block const& b) { return b.state == k_gone; });
-    }
-
-    static constexpr std::uint8_t k_gone = 0xff;
-    static constexpr std::size_t k_is_filling = ~std::size_t{0};
 
     image const& m_image;
     inspect::record const& m_layout;
     heap& m_heap;
     std::unordered_map<std::uint32_t, std::uint16_t> m_pools;  // id → index
-    std::uint32_t m_last_id = ~std::uint32_t{0};               // of the block before, and its pool
-    std::uint16_t m_last_pool = 0;
-    std::size_t m_count = 0;  // of blocks, in the first pass
-    std::vector<poolheap::block> m_blocks;
+    std::unordered_set<address>
+        m_seen;             // begin and pool of slabs: a block may begin where a chunk in it does
+    poolheap::slab m_slab;  // whose blocks are being told; none: they are left out
+    heap m_found;           // slabs and states alone
     std::vector<address> m_free, m_uncertain, m_idle, m_waiting, m_own;
     std::vector<std::pair<address, std::uint32_t>>
         m_chunks_in_blocks;  // with the id of the pool that the block is of
@@ -385,42 +377,74 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
 
 }  // namespace
 
+void heap::add(block const& b) {
+    slabs.push_back({b.begin, b.bytes, static_cast<block_index>(states.size()), 1, b.pool});
+    states.push_back(b.state);
+}
+
 void heap::index() {
+    std::ranges::sort(slabs, {}, &slab::begin);
+    block_index slots = 0;
+    bool is_in_order = true;
+    for (slab const& s : slabs) {
+        is_in_order &= s.first == slots;
+        slots += s.count;
+    }
+    if (!is_in_order) {
+        std::vector<block_state> ordered;
+        ordered.reserve(slots);
+        for (slab& s : slabs) {
+            auto const from = states.begin() + s.first;
+            s.first = static_cast<block_index>(ordered.size());
+            ordered.insert(ordered.end(), from, from + s.count);
+        }
+        states = std::move(ordered);
+    }
     if (m_pool_memory.empty())
-        for (block const& b : blocks)
-            m_pool_memory.emplace_back(round_down(b.begin, k_granule),
-                                       round_up(b.begin + b.bytes, k_granule));
+        for (slab const& s : slabs)
+            m_pool_memory.emplace_back(round_down(s.begin, k_granule), round_up(s.end(), k_granule));
     merge(m_pool_memory);
     m_first_page.clear();
-    m_first_block.clear();
+    m_first_slab.clear();
     std::uint32_t next = 0;
     for (auto const& [begin, end] : m_pool_memory) {
-        m_first_page.push_back(m_first_block.size());
+        m_first_page.push_back(m_first_slab.size());
         for (address page = begin; page < end; page += k_granule) {
-            while (next < blocks.size() && blocks[next].begin + blocks[next].bytes <= page)
+            while (next < slabs.size() && slabs[next].end() <= page)
                 ++next;
-            m_first_block.push_back(next);
+            m_first_slab.push_back(next);
         }
     }
-    m_first_block.push_back(static_cast<std::uint32_t>(blocks.size()));
+    m_first_slab.push_back(static_cast<std::uint32_t>(slabs.size()));
+    m_slab_of_slot.clear();
+    for (std::uint32_t i = 0; i < slabs.size(); ++i)
+        while (m_slab_of_slot.size() * k_slots < slabs[i].first + std::size_t{slabs[i].count})
+            m_slab_of_slot.push_back(i);
 }
 
-block const* heap::find(address a) const noexcept {
+heap::hit heap::find(address a) const noexcept {
     auto const after = std::ranges::upper_bound(m_pool_memory, a, {}, &range::first);
-    if (after == m_pool_memory.begin() || a >= std::prev(after)->second) return nullptr;
+    if (after == m_pool_memory.begin() || a >= std::prev(after)->second) return {};
     auto const nth = static_cast<std::size_t>(after - m_pool_memory.begin()) - 1;
     std::size_t const page = m_first_page[nth] + (a - m_pool_memory[nth].first) / k_granule;
-    auto const first = blocks.begin() + m_first_block[page];
-    auto const last = blocks.begin() + std::min<std::ptrdiff_t>(std::ptrdiff_t{m_first_block[page + 1]} + 1,
-                                                                std::ssize(blocks));
-    auto const next = std::ranges::upper_bound(first, last, a, {}, &block::begin);
-    if (next == first) return nullptr;
-    block const& one = *std::prev(next);
-    return a - one.begin < one.bytes ? &one : nullptr;
+    std::uint32_t i = m_first_slab[page];
+    if (i == slabs.size()) return {};
+    while (i < m_first_slab[page + 1] && i + 1 < slabs.size() && slabs[i + 1].begin <= a)
+        ++i;
+    slab const& s = slabs[i];
+    if (a < s.begin || a >= s.end()) return {};
+    std::uint64_t const slot = (a - s.begin) / s.bytes;
+    auto const index = s.first + static_cast<block_index>(slot);
+    return states[index] == no_block ? hit{} : hit{index, s.begin + slot * s.bytes};
 }
 
-bool heap::is_record(address a) const noexcept { return is_in(m_records, a); }
-bool heap::is_pool_memory(address a) const noexcept { return is_in(m_pool_memory, a); }
+block heap::operator[](block_index b) const noexcept {
+    std::uint32_t i = m_slab_of_slot[b / k_slots];
+    while (b - slabs[i].first >= slabs[i].count)
+        ++i;
+    slab const& s = slabs[i];
+    return {s.begin + (b - s.first) * s.bytes, s.bytes, s.pool, states[b]};
+}
 
 heap read_heap(image const& from) {
     heap all;
@@ -428,8 +452,6 @@ heap read_heap(image const& from) {
     for (inspect::record const& one : records)
         copy_reader(from, one, all).run();
     if (all.pools.empty()) all.doubts.emplace_back("the program has not made a pool yet");
-    if (!std::ranges::is_sorted(all.blocks, {}, &block::begin))
-        std::ranges::sort(all.blocks, {}, &block::begin);
     merge(all.m_records);
     all.index();
     return all;

@@ -7,7 +7,12 @@
 //   not in the list    blocks in threads' caches, recent lists and the slots of a bound, free spans, spare memory of reservations
 //
 // A block that a pool gave to another pool as its memory is not in the list, since the blocks in it are.
-// Invariant: blocks are ascending and disjoint. find: O(log blocks of its 16 KiB), others: O(log ranges).
+//
+//   slab     | slot | slot | slot |     equal blocks one behind the other
+//   states   a byte a slot; a block's index is that of its state, so its address is computed and not stored
+//
+// Invariants: slabs are ascending and disjoint; a slab's first index is the number of slots before it. find and operator[]: O(1) but for a
+// short search, others: O(log ranges).
 
 #include <cstddef>
 #include <cstdint>
@@ -30,49 +35,75 @@ struct pool_info {
 };
 
 enum block_state : std::uint8_t {
+    no_block,  // a free slot
     in_use,
     idle,       // a recycled object that waits in an object_pool
     deferred,   // destroyed soon: an incremental pool's object without an owner
     uncertain,  // free or in use: the image was taken in the middle of a refill
 };
 
+using block_index = std::uint32_t;  // of a slot, whether it has a block or not
+inline constexpr block_index k_no_block = ~block_index{0};
+
 struct block {
     address begin = 0;
-    std::uint32_t bytes = 0;  // of its size class; at most 4 GiB - 1
+    std::uint64_t bytes = 0;  // of its size class
     std::uint16_t pool = 0;   // index in heap::pools
-    std::uint8_t state = in_use;
+    block_state state = in_use;
+};
+
+struct slab {
+    address begin = 0;
+    std::uint64_t bytes = 0;  // of a block
+    block_index first = 0;
+    std::uint32_t count = 0;
+    std::uint16_t pool = 0;
+
+    [[nodiscard]] address end() const noexcept { return begin + bytes * count; }
 };
 
 class heap {
 public:
     std::vector<pool_info> pools;
-    std::vector<block> blocks;
+    std::vector<slab> slabs;
+    std::vector<block_state> states;  // of all slots
     // Names of types by the number that is in the headers of make_rc and make_unique; as the compiler wrote them.
     std::map<std::uint32_t, std::string> counted_types;
     // What is not exact, in sentences; empty: nothing.
     std::vector<std::string> doubts;
 
-    // The block that contains the address, also in its middle; null: none.
-    [[nodiscard]] block const* find(address a) const noexcept;
-    // Memory of the library's own records: its words are no references.
-    [[nodiscard]] bool is_record(address a) const noexcept;
-    // Memory of a pool, in use or not: what is not a block there is no root.
-    [[nodiscard]] bool is_pool_memory(address a) const noexcept;
-
+    // The block that contains the address, also in its middle.
+    struct hit {
+        block_index index = k_no_block;
+        address begin = 0;
+    };
+    [[nodiscard]] hit find(address a) const noexcept;
+    [[nodiscard]] block operator[](block_index b) const noexcept;
+    // Calls visit(block_index, block const&), ascending.
+    template <class Visit>
+    void for_each_block(Visit&& visit) const {
+        for (slab const& s : slabs)
+            for (std::uint32_t i = 0; i < s.count; ++i)
+                if (block_state const state = states[s.first + i]; state != no_block)
+                    visit(s.first + i, block{s.begin + i * s.bytes, s.bytes, s.pool, state});
+    }
     using range = std::pair<address, address>;  // begin, end
-    // Ascending and disjoint; for those who walk the mappings.
+    // Memory of the library's own records, and of pools, in use or not: its words are no roots. Ascending and disjoint.
     [[nodiscard]] std::span<range const> records() const noexcept { return m_records; }
     [[nodiscard]] std::span<range const> pool_memory() const noexcept { return m_pool_memory; }
 
-    // After `blocks` is filled by hand, in tests.
+    // A slab of one block.
+    void add(block const& b);
+    // After the last slab, and after a change to one: sorts them, and the states likewise.
     void index();
 
     std::vector<range> m_records;
     std::vector<range> m_pool_memory;
 
 private:
-    std::vector<std::size_t> m_first_page;     // of each range of pool memory, in m_first_block
-    std::vector<std::uint32_t> m_first_block;  // of each 16 KiB: the first block that ends after their begin
+    std::vector<std::size_t> m_first_page;      // of each range of pool memory, in m_first_slab
+    std::vector<std::uint32_t> m_first_slab;    // of each 16 KiB: the first slab that ends after their begin
+    std::vector<std::uint32_t> m_slab_of_slot;  // of each 256th slot
 };
 
 // Throws error if no file of the image has a record of the library, or one of a layout that this program does not know.

@@ -3,8 +3,8 @@
 
 // A frozen program: its memory, mappings and threads. The analysis sees nothing else. Three sources:
 //
-//   process       stopped by ptrace while its writable memory is copied; goes on before the analysis begins
-//   frozen child  a forked copy that waits; read where it lies, so nothing is copied
+//   process       stopped by ptrace and made to fork; the copy is read in place while the process goes on
+//   frozen child  a forked copy that waits by itself
 //   core          an ELF core file, of the kernel or of gcore, with the files that it maps
 //
 // All functions are for one thread at a time.

@@ -21,7 +21,7 @@ class lost_blocks {
 public:
     explicit lost_blocks(graph const& in) : m_graph(in) {
         for (block_index b = 0; b < in.size(); ++b)
-            if (!in.is_reachable(b)) m_blocks.push_back(b);
+            if (in.is_block(b) && !in.is_reachable(b)) m_blocks.push_back(b);
         if (m_blocks.empty()) return;
         read_references();
         find_weak();
@@ -61,7 +61,7 @@ void lost_blocks::read_references() {
     std::vector<std::uint64_t> words(type_namer::k_words);
     progress told("lost blocks", m_blocks.size());
     for (std::size_t i = 0; i < m_blocks.size(); ++i) {
-        block const& b = m_graph[m_blocks[i]];
+        block const b = m_graph[m_blocks[i]];
         reader.in_block(m_blocks[i], [&](std::uint64_t offset, block_index target, address word) {
             auto const found = std::lower_bound(m_blocks.begin(), m_blocks.end(), target);
             if (found == m_blocks.end() || *found != target) return;

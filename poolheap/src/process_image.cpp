@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// A process as an image. It stands still from stopped_threads' constructor to its destructor:
+// A process as an image. Its threads stop (ptrace: seize and interrupt each, until none is new; read registers) while one of them executes
+// two forks, and go on:
 //
-//   open_process
-//     prepare      maps and touches as much memory of our own as the copy will take, so that no page fault makes the program wait
-//     stop         ptrace: seize and interrupt each thread, until no thread is new; read registers
-//     copy         writable memory and small read-only ranges, of anonymous memory the resident pages alone
-//     go on
+//   program ─fork─▶ first copy ─fork─▶ second copy     frozen before its first instruction, read in place, ended with the image
 //
-// What was not copied (text, large read-only files) cannot change and is read from the process while it lives.
+// The first copy ends at once and is waited for by the program's own thread, so no process is left that the program does not know, and no
+// signal tells it of one; the second one then is a child of init. A child of ours (`run`) is copied once: the copy is our child.
+// Where that cannot be, since a filter of system calls or the machine is in the way, the program stands still as long as the image lives.
 
 #include "process_image.hpp"
 
@@ -39,11 +38,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 constexpr std::uint64_t k_page = 4096;
-// Read-only ranges up to this size are copied, too: vtables are in one, and a library may be unloaded later.
-constexpr std::uint64_t k_small_range = 4 << 20;
-// A run of pages that are not resident ends a copied range; shorter gaps are copied as zeros, which takes less than a system call.
-constexpr std::uint64_t k_gap_pages = 8;
-
 #if defined(__x86_64__)
 constexpr std::uint16_t k_machine = EM_X86_64;
 constexpr unsigned k_regsets[]{NT_PRSTATUS, NT_X86_XSTATE};
@@ -127,55 +121,6 @@ std::size_t read_process(int pid, address from, std::span<std::byte> to) {
     return done;
 }
 
-// Files on disk and devices hold no references of a program; its own shared memory may.
-bool is_to_copy(mapping const& m) {
-    if (!m.readable || m.path == "[vvar]" || m.path == "[vsyscall]" || m.path.starts_with("[vvar_"))
-        return false;
-    if (m.path.starts_with("/dev/") && !m.path.starts_with("/dev/shm/") && !m.path.starts_with("/dev/zero"))
-        return false;
-    return m.writable || (!m.executable && m.end - m.begin <= k_small_range);
-}
-
-// The ranges of a mapping to copy. Of anonymous memory that is what is resident or swapped out: the rest is zero.
-class residency {
-public:
-    explicit residency(int pid) : m_fd(::open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC)) {}
-    ~residency() {
-        if (m_fd >= 0) ::close(m_fd);
-    }
-    residency(residency const&) = delete;
-    residency& operator=(residency const&) = delete;
-
-    template <class Visit>
-    void for_each_range(mapping const& m, Visit&& visit) {
-        bool const is_anonymous = m.path.empty() || m.path.starts_with('[');
-        if (!is_anonymous || m_fd < 0) return visit(m.begin, m.end);
-        address begin = 0;
-        address end = 0;  // of the range found so far; empty if equal
-        for (address at = m.begin; at < m.end; at += m_entries.size() * k_page) {
-            std::size_t const pages = std::min<std::size_t>(m_entries.size(), (m.end - at) / k_page);
-            ssize_t const got =
-                ::pread(m_fd, m_entries.data(), pages * 8, static_cast<off_t>(at / k_page * 8));
-            if (got != static_cast<ssize_t>(pages * 8)) return visit(begin == end ? at : begin, m.end);
-            for (std::size_t i = 0; i < pages; ++i) {
-                if ((m_entries[i] >> 62) == 0) continue;
-                address const page = at + i * k_page;
-                if (begin != end && page - end > k_gap_pages * k_page) {
-                    visit(begin, end);
-                    begin = end;
-                }
-                if (begin == end) begin = page;
-                end = page + k_page;
-            }
-        }
-        if (begin != end) visit(begin, end);
-    }
-
-private:
-    int m_fd;
-    std::vector<std::uint64_t> m_entries = std::vector<std::uint64_t>(8192);
-};
-
 // All threads of a process, stopped.
 class stopped_threads {
 public:
@@ -199,7 +144,8 @@ public:
         m_stopped.clear();
     }
     std::vector<thread>& threads() { return m_threads; }
-    int first() const { return m_stopped.front().first; }
+    // A copy of the process that has executed nothing since; 0: there is none.
+    int fork();
 
 private:
     bool stop(int id) {
@@ -242,74 +188,128 @@ private:
         return true;
     }
 
+#if defined(__x86_64__)
+    struct result {
+        long value = -1;
+        int copy = 0;  // the process that the call made, stopped
+    };
+    // Of a stopped thread, whose registers are as before afterwards.
+    result call(int id, long number, std::uint64_t first, std::uint64_t third, int* signal);
+#endif
+
     int m_pid;
+    address m_instruction = 0;
     int m_error = ESRCH;
     std::set<int> m_seen;
     std::vector<std::pair<int, int>> m_stopped;  // thread, signal
     std::vector<thread> m_threads;
 };
 
-// Memory of our own, touched before it is needed.
-class arena {
-public:
-    ~arena() {
-        for (auto const& [begin, bytes] : m_parts)
-            ::munmap(begin, bytes);
-    }
-    void prepare(std::size_t bytes) {
-        constexpr std::size_t huge = 2 << 20;
-        bytes = (bytes + huge - 1) & ~(huge - 1);
-        void* const p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED)
-            throw error(
-                "There is not enough memory for a copy of the program. Take a core file instead (gcore).");
-        m_parts.emplace_back(static_cast<std::byte*>(p), bytes);
-        m_free = m_parts.back().first;
-        m_left = bytes;
-        ::madvise(p, bytes, MADV_HUGEPAGE);
-        ::madvise(p, bytes, MADV_POPULATE_WRITE);
-    }
-    std::span<std::byte> take(std::size_t bytes) {
-        if (bytes > m_left) prepare(std::max<std::size_t>(bytes, 64 << 20));
-        m_left -= bytes;
-        m_free += bytes;
-        return {m_free - bytes, bytes};
-    }
+#if defined(__x86_64__)
 
-private:
-    std::vector<std::pair<std::byte*, std::size_t>> m_parts;
-    std::byte* m_free = nullptr;
-    std::size_t m_left = 0;
-};
-
-class process_image : public image {
-public:
-    process_image(int pid, std::vector<thread> threads) : m_pid(pid), m_threads(std::move(threads)) {}
-
-    void copy() {
-        residency pages(m_pid);
-        std::size_t bytes = 8 << 20;  // the program goes on growing until it stops
-        for (mapping const& m : read_mappings(m_pid))
-            if (is_to_copy(m))
-                pages.for_each_range(m, [&](address begin, address end) { bytes += end - begin; });
-        m_arena.prepare(bytes + bytes / 16);
-        auto const start = clock::now();
-        stopped_threads stopped(m_pid);
-        look_at_mappings();
-        for (mapping const& m : m_mappings) {
-            if (!is_to_copy(m)) continue;
-            bool const is_anonymous = m.path.empty() || m.path.starts_with('[');
-            pages.for_each_range(m, [&](address begin, address end) { copy_range(begin, end); });
-            if (is_anonymous) m_zeros.emplace_back(m.begin, m.end);
+stopped_threads::result stopped_threads::call(int id, long number, std::uint64_t first, std::uint64_t third,
+                                              int* signal) {
+    result done;
+    user_regs_struct before{};
+    if (::ptrace(PTRACE_GETREGS, id, nullptr, &before) != 0) return done;
+    user_regs_struct call = before;
+    call.rip = m_instruction;
+    call.rax = static_cast<unsigned long long>(number);
+    // The system call that was interrupted is not begun again here, but by the old registers.
+    call.orig_rax = ~0ull;
+    call.rdi = first;
+    call.rsi = call.r10 = call.r8 = 0;
+    call.rdx = third;
+    if (::ptrace(PTRACE_SETREGS, id, nullptr, &call) != 0) return done;
+    for (bool is_done = false; !is_done;) {
+        int status = 0;
+        if (::ptrace(PTRACE_SINGLESTEP, id, nullptr, nullptr) != 0 || ::waitpid(id, &status, __WALL) < 0 ||
+            !WIFSTOPPED(status))
+            return done;
+        if (status >> 16 == PTRACE_EVENT_FORK || status >> 16 == PTRACE_EVENT_CLONE) {
+            unsigned long copy = 0;
+            ::ptrace(PTRACE_GETEVENTMSG, id, nullptr, &copy);
+            done.copy = static_cast<int>(copy);
+        } else if (status >> 16 == 0 && WSTOPSIG(status) == SIGTRAP) {
+            is_done = true;
+        } else if (status >> 16 == 0 && signal != nullptr) {
+            *signal = WSTOPSIG(status);  // it gets it when it goes on
         }
-        m_threads = std::move(stopped.threads());
-        stopped.go_on();
-        m_stopped_seconds = std::chrono::duration<double>(clock::now() - start).count();
     }
-    void look_at_mappings() { m_mappings = read_mappings(m_pid); }
+    user_regs_struct after{};
+    if (::ptrace(PTRACE_GETREGS, id, nullptr, &after) == 0) done.value = static_cast<long>(after.rax);
+    ::ptrace(PTRACE_SETREGS, id, nullptr, &before);
+    int status = 0;
+    if (done.copy != 0 && ::waitpid(done.copy, &status, __WALL) < 0) done.copy = 0;
+    return done;
+}
+
+int stopped_threads::fork() {
+    auto& [id, signal] = m_stopped.front();
+    // The kernel's own page of each program has the instruction.
+    for (mapping const& m : read_mappings(m_pid)) {
+        if (m.path != "[vdso]") continue;
+        std::vector<std::byte> code(m.end - m.begin);
+        code.resize(read_process(m_pid, m.begin, code));
+        constexpr std::byte k_syscall[]{std::byte{0x0f}, std::byte{0x05}};
+        auto const found = std::ranges::search(code, k_syscall);
+        if (!found.empty()) m_instruction = m.begin + static_cast<address>(found.begin() - code.begin());
+    }
+    if (m_instruction == 0) return 0;
+    std::string const file = proc(m_pid, "status");
+    // A filter may kill who forks. In a container the program may be its own init: it would have to wait for the copy.
+    bool const is_filtered = field(file, "Seccomp:") != "0";
+    bool const is_ours = field(file, "PPid:") == std::to_string(::getpid());
+    if (!is_ours && field(file, "NSpid:").ends_with("\t1")) return 0;
+    long const options = PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
+    if (::ptrace(PTRACE_SETOPTIONS, id, nullptr,
+                 (options & ~PTRACE_O_EXITKILL) | (is_filtered ? PTRACE_O_SUSPEND_SECCOMP : 0)) != 0)
+        return 0;
+    result const first = call(id, SYS_clone, is_ours ? CLONE_PARENT | SIGCHLD : 0, 0, &signal);
+    int copy = first.copy;
+    if (copy != 0) ::ptrace(PTRACE_SETOPTIONS, copy, nullptr, options);
+    if (copy != 0 && !is_ours) {
+        copy = call(first.copy, SYS_clone, SIGCHLD, 0, nullptr).copy;
+        if (copy != 0) ::ptrace(PTRACE_SETOPTIONS, copy, nullptr, PTRACE_O_EXITKILL);
+        ::kill(first.copy, SIGKILL);
+        ::waitpid(first.copy, nullptr, __WALL);
+        call(id, SYS_wait4, static_cast<std::uint64_t>(first.copy), WNOHANG | __WALL, &signal);
+    }
+    ::ptrace(PTRACE_SETOPTIONS, id, nullptr, 0);
+    return copy;
+}
+
+#else
+
+int stopped_threads::fork() { return 0; }
+
+#endif
+
+class process_image final : public image {
+public:
+    process_image(int pid, std::vector<thread> threads)
+        : m_pid(pid), m_mappings(read_mappings(pid)), m_threads(std::move(threads)) {}
+    // A copy's end comes with the image.
+    process_image(int copy, std::vector<thread> threads, double stopped)
+        : process_image(copy, std::move(threads)) {
+        m_is_copy = true;
+        m_stopped_seconds = stopped;
+    }
+    process_image(int pid, std::unique_ptr<stopped_threads> still)
+        : process_image(pid, std::move(still->threads())) {
+        m_still = std::move(still);
+        m_remarks.emplace_back(
+            "The program stood still during the analysis, since it could not be made to fork.");
+    }
+    ~process_image() override {
+        if (!m_is_copy) return;
+        ::kill(m_pid, SIGKILL);
+        ::waitpid(m_pid, nullptr, __WALL);
+    }
 
     std::span<mapping const> mappings() const override { return m_mappings; }
     std::span<thread const> threads() const override { return m_threads; }
+    std::span<std::string const> remarks() const override { return m_remarks; }
     std::string file(std::string const& path) const override {
         // The program itself can be read even after it was replaced or deleted.
         char link[4096];
@@ -323,7 +323,7 @@ public:
     std::size_t read(address from, std::span<std::byte> to) const override {
         std::size_t done = 0;
         while (done < to.size()) {
-            std::size_t const got = read_some(from + done, to.subspan(done));
+            std::size_t const got = read_window(from + done, to.subspan(done));
             if (got == 0) break;
             done += got;
         }
@@ -331,46 +331,6 @@ public:
     }
 
 private:
-    struct run {
-        address begin, end;
-        std::byte const* copy;
-    };
-
-    void copy_range(address begin, address end) {
-        std::span<std::byte> const to = m_arena.take(end - begin);
-        std::size_t const got = read_process(m_pid, begin, to);
-        if (got != 0) m_runs.push_back({begin, begin + got, to.data()});
-    }
-
-    // The range in an ascending list that contains `at`, or null, and the begin of the next one.
-    template <class Range>
-    static auto range_of(std::vector<Range> const& all, address at, auto begin_of, auto end_of) {
-        auto next = std::ranges::upper_bound(all, at, {}, begin_of);
-        bool const is_inside = next != all.begin() && at < std::invoke(end_of, next[-1]);
-        return std::pair(is_inside ? &next[-1] : nullptr,
-                         next == all.end() ? ~address{0} : std::invoke(begin_of, *next));
-    }
-
-    std::size_t read_some(address from, std::span<std::byte> to) const {
-        auto const [run, next_run] =
-            range_of(m_runs, from, &process_image::run::begin, &process_image::run::end);
-        if (run != nullptr) {
-            std::size_t const bytes = std::min<std::size_t>(to.size(), run->end - from);
-            std::memcpy(to.data(), run->copy + (from - run->begin), bytes);
-            return bytes;
-        }
-        using range = std::pair<address, address>;
-        auto const [zero, next_zero] = range_of(m_zeros, from, &range::first, &range::second);
-        if (zero != nullptr) {
-            std::size_t const bytes =
-                std::min<std::size_t>(to.size(), std::min(zero->second, next_run) - from);
-            std::memset(to.data(), 0, bytes);
-            return bytes;
-        }
-        return read_window(from,
-                           to.first(std::min<std::size_t>(to.size(), std::min(next_run, next_zero) - from)));
-    }
-
     // Small reads are answered from windows of memory that was read before.
     std::size_t read_window(address from, std::span<std::byte> to) const {
         if (to.size() >= k_window) return read_process(m_pid, from, to);
@@ -396,111 +356,34 @@ private:
     };
 
     int m_pid;
+    bool m_is_copy = false;
     double m_stopped_seconds = 0;
     std::vector<mapping> m_mappings;
     std::vector<thread> m_threads;
-    arena m_arena;
-    std::vector<run> m_runs;                           // ascending
-    std::vector<std::pair<address, address>> m_zeros;  // anonymous mappings: what is in no run is zero
+    std::vector<std::string> m_remarks;
+    std::unique_ptr<stopped_threads> m_still;
     mutable window m_windows[64];
 };
 
-#if defined(__x86_64__)
-
-// Lets a stopped thread of a child execute one fork, whose result is a child of ours that has executed nothing: 0 if it failed.
-int fork_in(int child, int thread, std::span<mapping const> mappings) {
-    // The kernel's own page of each program has the instruction.
-    address instruction = 0;
-    for (mapping const& m : mappings) {
-        if (m.path != "[vdso]") continue;
-        std::vector<std::byte> code(m.end - m.begin);
-        code.resize(read_process(child, m.begin, code));
-        constexpr std::byte k_syscall[]{std::byte{0x0f}, std::byte{0x05}};
-        auto const found = std::ranges::search(code, k_syscall);
-        if (!found.empty()) instruction = m.begin + static_cast<address>(found.begin() - code.begin());
-    }
-    user_regs_struct before{};
-    if (instruction == 0 || ::ptrace(PTRACE_GETREGS, thread, nullptr, &before) != 0) return 0;
-    user_regs_struct call = before;
-    call.rip = instruction;
-    call.rax = SYS_clone;
-    call.orig_rax =
-        ~0ull;  // the system call that was interrupted is not begun again here, but by the old registers
-    call.rdi = CLONE_PARENT | SIGCHLD;
-    call.rsi = call.rdx = call.r10 = call.r8 = 0;
-    ::ptrace(PTRACE_SETOPTIONS, thread, nullptr, PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE);
-    if (::ptrace(PTRACE_SETREGS, thread, nullptr, &call) != 0) return 0;
-    unsigned long copy = 0;
-    for (bool is_done = false; !is_done;) {
-        int status = 0;
-        if (::ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr) != 0 ||
-            ::waitpid(thread, &status, __WALL) < 0 || !WIFSTOPPED(status))
-            break;
-        if (status >> 16 != 0)
-            ::ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &copy);
-        else
-            is_done = true;
-    }
-    ::ptrace(PTRACE_SETOPTIONS, thread, nullptr, 0);
-    ::ptrace(PTRACE_SETREGS, thread, nullptr, &before);
-    if (copy == 0) return 0;
-    int status = 0;
-    ::waitpid(static_cast<int>(copy), &status, __WALL);
-    ::ptrace(PTRACE_SETOPTIONS, copy, nullptr, PTRACE_O_EXITKILL);
-    return static_cast<int>(copy);
-}
-
-#else
-
-int fork_in(int, int, std::span<mapping const>) { return 0; }
-
-#endif
-
-// The end of the copy comes with the image.
-class forked_image final : public process_image {
-public:
-    forked_image(int copy, std::vector<thread> threads, double stopped)
-        : process_image(copy, std::move(threads)), m_copy(copy), m_stopped(stopped) {
-        look_at_mappings();
-    }
-    ~forked_image() override {
-        ::kill(m_copy, SIGKILL);
-        ::waitpid(m_copy, nullptr, __WALL);
-    }
-    double stopped_seconds() const override { return m_stopped; }
-
-private:
-    int m_copy;
-    double m_stopped;
-};
-
 }  // namespace
-
-std::unique_ptr<image> open_forked(int child) {
-    std::vector<mapping> const mappings = read_mappings(child);
-    auto const start = clock::now();
-    stopped_threads stopped(child);
-    int const copy = fork_in(child, stopped.first(), mappings);
-    stopped.go_on();
-    double const seconds = std::chrono::duration<double>(clock::now() - start).count();
-    if (copy == 0) return open_process(child);
-    return std::make_unique<forked_image>(copy, std::move(stopped.threads()), seconds);
-}
 
 std::unique_ptr<image> open_process(int pid) {
     if (field(proc(pid, "status"), "State:").empty()) refuse(pid, ESRCH);
     if (pid == ::getpid()) throw error("Process " + std::to_string(pid) + " is poolheap itself.");
     // A copy that a program made of itself (src/heap_report.hpp) need not be copied.
     if (field(proc(pid, "status"), "Name:") == "pooled-frozen") return open_frozen(pid);
-    auto found = std::make_unique<process_image>(pid, std::vector<thread>());
-    found->copy();
-    return found;
+    auto const start = clock::now();
+    auto stopped = std::make_unique<stopped_threads>(pid);
+    int const copy = stopped->fork();
+    if (copy == 0) return std::make_unique<process_image>(pid, std::move(stopped));
+    stopped->go_on();
+    double const seconds = std::chrono::duration<double>(clock::now() - start).count();
+    return std::make_unique<process_image>(copy, std::move(stopped->threads()), seconds);
 }
 
 std::unique_ptr<image> open_frozen(int pid, std::vector<thread> threads) {
     if (threads.empty()) threads = std::move(stopped_threads(pid).threads());
     auto found = std::make_unique<process_image>(pid, std::move(threads));
-    found->look_at_mappings();
     std::byte probe;
     if (found->mappings().empty() || read_process(pid, found->mappings()[0].begin, {&probe, 1}) != 1)
         refuse(pid, errno);

@@ -5,11 +5,7 @@
 
 namespace poolheap {
 
-// Stops the process, copies its writable memory, and lets it go on. Throws error.
+// Stops the process for as long as it takes to fork; the image is the copy. Throws error.
 [[nodiscard]] std::unique_ptr<image> open_process(int pid);
-
-// Of a child of this process: makes it fork, and leaves the copy frozen for as long as the image lives. The child stands still for the time
-// that a fork takes. Where that is not possible, the same as open_process. Throws error.
-[[nodiscard]] std::unique_ptr<image> open_forked(int child);
 
 }  // namespace poolheap

@@ -179,23 +179,24 @@ report make_report(graph const& of, report_options const& options) {
         std::size_t objects = 0, bytes = 0, weak_only = 0;
     };
     std::unordered_map<std::uint64_t, sum> sums;
-    auto const key = [&](block_index b, bool is_idle) {
-        return std::uint64_t{of.type_id(b)} << 32 | std::uint64_t{of[b].pool} << 1 | (is_idle ? 1 : 0);
+    auto const key = [](type_id_t type, block const& b) {
+        return std::uint64_t{type} << 32 | std::uint64_t{b.pool} << 1 | (b.state == idle ? 1 : 0);
     };
-    for (block_index b = 0; b < of.size(); ++b) {
-        sum& s = sums[key(b, of[b].state == idle)];
+    blocks.for_each_block([&](block_index b, block const& own) {
+        sum& s = sums[key(of.type_id(b), own)];
         ++s.objects;
-        s.bytes += of[b].bytes;
-        r.bytes += of[b].bytes;
-    }
-    r.objects = of.size();
+        s.bytes += own.bytes;
+        ++r.objects;
+        r.bytes += own.bytes;
+    });
     of.reader().first_words("counts", type_namer::k_words,
                             [&](block_index b, std::span<std::uint64_t const> words) {
                                 kind const k = of.type_of(b).kind;
                                 if (k != kind::shared && k != kind::rc && k != kind::object) return;
                                 auto const known = of.names().counts_of(of.type_id(b), words);
-                                if (known && known->owners == 0 && known->weak != 0 && of[b].state == in_use)
-                                    ++sums[key(b, false)].weak_only;
+                                if (!known || known->owners != 0 || known->weak == 0) return;
+                                if (block const own = of[b]; own.state == in_use)
+                                    ++sums[key(of.type_id(b), own)].weak_only;
                             });
     leaks const lost = options.leaks || options.retained ? find_leaks(of) : leaks{};
     if (options.retained) r.retained = find_retained(of, lost);
@@ -230,6 +231,11 @@ report make_report(graph const& of, report_options const& options) {
     r.notes = blocks.doubts;
     for (std::string const& remark : of.from().remarks())
         r.notes.push_back(remark);
+    if (double const stopped = of.from().stopped_seconds(); stopped != 0) {
+        char text[80];
+        std::snprintf(text, sizeof text, "The program stood still for %.1f ms.", stopped * 1000);
+        r.notes.emplace_back(text);
+    }
     return r;
 }
 

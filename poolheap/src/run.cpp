@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // `run`: starts a program under libpooled-new.so, and reports at its end and at each SIGUSR2 that arrives here.
 //
-//   SIGUSR2   the program forks (open_forked): it stands still for that time; the copy is analysed while it goes on
+//   SIGUSR2   the program forks (open_process): it stands still for that time; the copy is analysed while it goes on
 //   its end   the kernel stops it before its memory is gone (PTRACE_O_TRACEEXIT); static destructors have run
 //
 // The program is traced by its first thread alone and for these events alone: nothing is slower while nothing is asked.
@@ -100,7 +100,7 @@ thread first_thread(int child) {
     return t;
 }
 
-// Its first thread is stopped by an event, or let go so that open_forked may have it.
+// Its first thread is stopped by an event, or let go so that open_process may have it.
 void report_copy(int child, run_options const& options, output_options const& out, output_writer write) {
     int status = 0;
     ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr);
@@ -109,7 +109,7 @@ void report_copy(int child, run_options const& options, output_options const& ou
     ptrace(PTRACE_DETACH, child, nullptr, status >> 16 == 0 ? WSTOPSIG(status) : 0);
     std::unique_ptr<image> copy;
     try {
-        copy = open_forked(child);
+        copy = open_process(child);
     } catch (error const& e) {
         std::fprintf(stderr, "poolheap: %s\n", e.what());
     }

@@ -2,6 +2,7 @@
 #include "types.hpp"
 
 #include "pretty.hpp"
+#include "references.hpp"
 
 #include <algorithm>
 #include <array>
@@ -43,6 +44,7 @@ struct counted_header {
           weak(word >> 26 & 0xffffff),
           strong(word & 0x3ffffff) {}
 };
+constexpr std::size_t k_most_types = 0xfff0;
 constexpr std::uint32_t k_first_type = 128;  // those below have no destructor to name
 
 // "T*" and "std::allocator<T>" as T; "with_tail<T, E>" as "T + n × E".
@@ -73,6 +75,7 @@ type_namer::type_namer(image const& from, symbols const& names, heap const& bloc
 }
 
 type_id_t type_namer::add(type t) {
+    if (m_types.size() > k_most_types) return k_buffer;
     m_types.push_back(std::move(t));
     m_rules.emplace_back();
     return static_cast<type_id_t>(m_types.size() - 1);
@@ -145,7 +148,7 @@ type_id_t type_namer::type_of_vtable(address vtable) {
         found.object_offset = 8;
     }
     type_id_t const id = add(std::move(found));
-    m_rules[id] = r;
+    if (id != k_buffer) m_rules[id] = r;
     return id;
 }
 
@@ -202,6 +205,7 @@ type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
             found.kind = is_unique ? kind::unique : kind::rc;
             found.object_offset = static_cast<std::uint32_t>(at * 8 + 8);
             known->second = add(std::move(found));
+            if (known->second == k_buffer) return k_buffer;
             m_rules[known->second].counts = rule::header;
             m_rules[known->second].header_word = static_cast<std::uint8_t>(at);
         }
@@ -210,7 +214,7 @@ type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
     return k_buffer;
 }
 
-type_id_t type_namer::type_of(block const& b, std::span<std::uint64_t const> words) {
+type_id_t type_namer::type_of(block_index b, std::span<std::uint64_t const> words) {
     if (words.empty()) return k_buffer;
     address const first = words[0];
     cached& c = m_cache[(first >> 3) * 0x9E3779B97F4A7C15 >> 52];
@@ -231,13 +235,14 @@ type_id_t type_namer::type_of(block const& b, std::span<std::uint64_t const> wor
     }
     // A recycled object's control block lies in front of it.
     if (m_rules[c.id].pointer_word >= 0 && m_types[c.id].kind == kind::shared)
-        if (address const object = owned_by(b, c.id, words); object > b.begin && object - b.begin < b.bytes) {
-            type& t = m_types[c.id];
-            t.name = m_types[m_rules[c.id].owned].name;
-            t.kind = kind::object;
-            t.object_offset = static_cast<std::uint32_t>(object - b.begin);
-            m_rules[c.id].owned = k_buffer;
-        }
+        if (block const own = m_heap[b]; address const object = owned_by(b, c.id, words) - own.begin)
+            if (object < own.bytes) {
+                type& t = m_types[c.id];
+                t.name = m_types[m_rules[c.id].owned].name;
+                t.kind = kind::object;
+                t.object_offset = static_cast<std::uint32_t>(object);
+                m_rules[c.id].owned = k_buffer;
+            }
     return c.id != k_buffer || m_heap.counted_types.empty() ? c.id : type_of_header(words);
 }
 
@@ -263,68 +268,44 @@ std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_
     return {};
 }
 
-address type_namer::owned_by(block const& b, type_id_t id, std::span<std::uint64_t const> words) const {
+address type_namer::owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const {
     rule const& r = m_rules[id];
     if (r.pointer_word < 0) return 0;
     // A deleter with captures lies in front of the pointer, so it is the first word that leads to a block;
     // the allocator of a recycled object leads to the begin of its own.
     for (std::size_t i = static_cast<std::size_t>(r.pointer_word); i < words.size(); ++i)
-        if (words[i] != b.begin && m_heap.find(words[i]) != nullptr) return words[i];
+        if (words[i] != m_heap[b].begin && m_heap.find(words[i]).index != k_no_block) return words[i];
     return 0;
 }
 
-template <class Visit>
-void type_namer::for_each_block(Visit&& visit) const {
-    constexpr std::size_t k_chunk = 1 << 20;
-    std::vector<std::uint64_t> chunk(k_chunk / 8);
-    std::vector<block> const& all = m_heap.blocks;
-    auto const scanned = [](block const& b) { return std::min<std::size_t>(b.bytes, k_scanned); };
-    for (std::size_t i = 0; i < all.size();) {
-        address const begin = all[i].begin;
-        std::size_t next = i + 1;
-        while (next < all.size() && all[next].begin - begin < k_chunk - k_scanned)
-            ++next;
-        std::size_t const wanted = all[next - 1].begin - begin + scanned(all[next - 1]);
-        auto const bytes = std::as_writable_bytes(std::span(chunk)).first(wanted);
-        std::size_t const got = m_image.read(begin, bytes) / 8;
-        // Up to a hole in memory; what lies behind it is read anew.
-        std::size_t const first = i;
-        for (; i < next; ++i) {
-            std::size_t const at = (all[i].begin - begin) / 8;
-            if (at >= got) break;
-            visit(i,
-                  std::span<std::uint64_t const>(chunk).subspan(at, std::min(scanned(all[i]) / 8, got - at)));
-        }
-        i = std::max(i, first + 1);
-    }
-}
-
 std::vector<type_id_t> type_namer::name_all() {
-    std::vector<block> const& all = m_heap.blocks;
-    std::vector<type_id_t> ids(all.size(), k_buffer);
-    for_each_block(
-        [&](std::size_t i, std::span<std::uint64_t const> words) { ids[i] = type_of(all[i], words); });
+    std::vector<type_id_t> ids(m_heap.states.size(), k_buffer);
+    reference_reader reader(m_image, m_heap);
+    reader.first_words("types", k_words, [&](block_index b, std::span<std::uint64_t const> words) {
+        ids[b] = type_of(b, words);
+    });
     // What others know about a block that does not say itself what it is: shared_ptr(new T), and a std::function of libstdc++.
     auto const name_other = [&](address at, type_id_t id) {
-        block const* const to = id != k_buffer ? m_heap.find(at) : nullptr;
-        if (to != nullptr && ids[static_cast<std::size_t>(to - all.data())] == k_buffer)
-            ids[static_cast<std::size_t>(to - all.data())] = id;
+        block_index const to = id != k_buffer ? m_heap.find(at).index : k_no_block;
+        if (to != k_no_block && ids[to] == k_buffer) ids[to] = id;
     };
-    for_each_block([&](std::size_t i, std::span<std::uint64_t const> words) {
-        if (type_id_t const owned = m_rules[ids[i]].owned; owned != k_buffer)
-            name_other(owned_by(all[i], ids[i], words), owned);
+    reader.first_words("functions", k_scanned / 8, [&](block_index b, std::span<std::uint64_t const> words) {
+        if (type_id_t const owned = m_rules[ids[b]].owned; owned != k_buffer)
+            name_other(owned_by(b, ids[b], words), owned);
         // | functor | | manager | invoker |: the last two are functions of one file.
         for (std::size_t at = 0; at + 3 < words.size(); ++at)
             if (is_near_code(words[at + 2]) && is_near_code(words[at + 3]) && words[at] % 8 == 0)
                 name_other(words[at], type_of_functor(words[at + 2]));
     });
     // Idle objects have no control block, and those held by rc_ptr or unique_ptr never had one: all of a pool are of one type.
+    if (std::ranges::none_of(m_types, [](type const& t) { return t.kind == kind::object; })) return ids;
     std::vector<type_id_t> of_pool(m_heap.pools.size(), k_buffer);
-    for (std::size_t i = 0; i < all.size(); ++i)
-        if (m_types[ids[i]].kind == kind::object && all[i].pool < of_pool.size())
-            of_pool[all[i].pool] = ids[i];
-    for (std::size_t i = 0; i < all.size(); ++i)
-        if (ids[i] == k_buffer && all[i].pool < of_pool.size()) ids[i] = of_pool[all[i].pool];
+    m_heap.for_each_block([&](block_index b, block const& own) {
+        if (m_types[ids[b]].kind == kind::object) of_pool[own.pool] = ids[b];
+    });
+    m_heap.for_each_block([&](block_index b, block const& own) {
+        if (ids[b] == k_buffer) ids[b] = of_pool[own.pool];
+    });
     return ids;
 }
 

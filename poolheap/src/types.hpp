@@ -24,7 +24,7 @@ namespace poolheap {
 enum class kind : std::uint8_t { buffer, shared, rc, unique, object, virtual_object, coroutine };
 [[nodiscard]] std::string_view name_of(kind k);
 
-using type_id_t = std::uint32_t;
+using type_id_t = std::uint16_t;          // a block has one
 inline constexpr type_id_t k_buffer = 0;  // the type of blocks that say nothing about themselves
 
 struct type {
@@ -54,16 +54,17 @@ public:
 
     type_namer(image const& from, symbols const& names, heap const& blocks);
 
-    [[nodiscard]] type_id_t type_of(block const& b, std::span<std::uint64_t const> words);
+    [[nodiscard]] type_id_t type_of(block_index b, std::span<std::uint64_t const> words);
     // Of a shared or rc object; others have none.
     [[nodiscard]] std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const;
     // A control block made by shared_ptr(new T): the object that it owns. Else 0.
-    [[nodiscard]] address owned_by(block const& b, type_id_t id, std::span<std::uint64_t const> words) const;
-    // One pass over all blocks: a type for each. Blocks that shared_ptr(new T) owns get T.
+    [[nodiscard]] address owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const;
+    // A type for each block, by its index. Blocks that shared_ptr(new T) owns get T.
     [[nodiscard]] std::vector<type_id_t> name_all();
 
     [[nodiscard]] type const& operator[](type_id_t id) const { return m_types[id]; }
     [[nodiscard]] std::span<type const> types() const { return m_types; }
+    // k_buffer when there are as many as numbers.
     type_id_t add(type t);
     // Of a type that is aligned to more than the control block in front of it: debug information knows that.
     void set_object_offset(type_id_t id, std::uint32_t offset) { m_types[id].object_offset = offset; }
@@ -93,9 +94,6 @@ private:
     [[nodiscard]] type_id_t type_of_functor(address manager);
     // Rejects nearly all words that do not lead to code, by their upper bits.
     [[nodiscard]] bool is_near_code(address at) const { return m_is_near_code[at / k_region % k_regions]; }
-    // Calls visit(index, words) for each block that can be read, in ascending order.
-    template <class Visit>
-    void for_each_block(Visit&& visit) const;
 
     static constexpr std::size_t k_scanned = 1024;  // bytes of a block in which a std::function is looked for
     static constexpr address k_region = 1 << 20;

@@ -120,7 +120,7 @@ TEST(CyclesOfOneImage, AForkedCopyAndACoreFileGiveTheSameAnswersAsTheProcess) {
         {"LD_PRELOAD=" + preload()});
     {
         SCOPED_TRACE("forked");
-        auto copy = open_forked(program.pid());
+        auto copy = open_process(program.pid());
         EXPECT_LT(copy->stopped_seconds(), 1);
         expect_planted(leaks_of(std::move(copy)));
     }

@@ -40,7 +40,7 @@ public:
     address add(std::string const& name, kind k, block_state state = in_use, std::uint32_t bytes = k_bytes) {
         address const at = m_next;
         m_next += bytes;
-        m_heap.blocks.push_back({at, bytes, 0, state});
+        m_heap.add({at, bytes, 0, state});
         m_of_block.push_back(k == kind::buffer && name.empty() ? k_buffer : type_named(name, k));
         m_words.resize((m_next - k_blocks) / 8);
         return at;
@@ -88,9 +88,7 @@ public:
                 {m_stack_begin, m_stack_begin + 8 * m_stack.size(), true, true, false, "[stack]", 0});
         return graph(*this, m_heap, *this);
     }
-    block_index index_of(address a) const {
-        return static_cast<block_index>(m_heap.find(a) - m_heap.blocks.data());
-    }
+    block_index index_of(address a) const { return m_heap.find(a).index; }
 
     // ---- image
     std::span<mapping const> mappings() const override { return m_mappings; }

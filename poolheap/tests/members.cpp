@@ -24,17 +24,18 @@ struct with_members : recorded {
                     is_new |= give(from->get<address>(s.begin + at).value_or(0),
                                    members.global_pointee(s.name, at));
             }
-            for (std::size_t i = 0; i < blocks.blocks.size(); ++i)
-                for (std::uint64_t at = 0; at + 8 <= blocks.blocks[i].bytes; at += 8)
+            blocks.for_each_block([&](block_index i, block const& b) {
+                for (std::uint64_t at = 0; at + 8 <= b.bytes; at += 8)
                     if (ids[i] != k_buffer)
-                        is_new |= give(from->get<address>(blocks.blocks[i].begin + at).value_or(0),
-                                       members.pointee(ids[i], at));
+                        is_new |=
+                            give(from->get<address>(b.begin + at).value_or(0), members.pointee(ids[i], at));
+            });
         }
     }
     bool give(address to, std::optional<type_id_t> id) {
-        block const* const b = blocks.find(to);
-        if (!id || b == nullptr || b->begin != to) return false;
-        type_id_t& old = ids[static_cast<std::size_t>(b - blocks.blocks.data())];
+        heap::hit const b = blocks.find(to);
+        if (!id || b.index == k_no_block || b.begin != to) return false;
+        type_id_t& old = ids[b.index];
         return old == k_buffer && ((old = *id), true);
     }
     // "type::member" of the word at an address that the program printed.
@@ -43,10 +44,10 @@ struct with_members : recorded {
     }
     std::string name_of(address at, std::uint64_t more) {
         at += more;
-        block const* const b = blocks.find(at);
-        if (b == nullptr) return "no block";
-        type_id_t const id = ids[static_cast<std::size_t>(b - blocks.blocks.data())];
-        member const& m = members.at(id, at - b->begin);
+        heap::hit const b = blocks.find(at);
+        if (b.index == k_no_block) return "no block";
+        type_id_t const id = ids[b.index];
+        member const& m = members.at(id, at - b.begin);
         constexpr char const* k_how[]{"", " strong", " weak", " raw"};
         return types[id].name + "::" + m.name + k_how[static_cast<int>(m.how)];
     }

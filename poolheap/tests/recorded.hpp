@@ -17,10 +17,7 @@ inline heap recorded_heap(running_program const& program) {
     heap h;
     h.pools.push_back({1, "default", 0, 0});
     for (auto const& [name, begin] : program.addresses())
-        if (name.starts_with("block-"))
-            h.blocks.push_back(
-                {begin, static_cast<std::uint32_t>(program.at("bytes-" + name.substr(6))), 0, in_use});
-    std::ranges::sort(h.blocks, {}, &block::begin);
+        if (name.starts_with("block-")) h.add({begin, program.at("bytes-" + name.substr(6)), 0, in_use});
     h.index();
     return h;
 }
@@ -36,15 +33,15 @@ struct recorded {
 
     explicit recorded(std::string const& path) : program(path) {}
     type const& type_at(std::string const& name) {
-        block const* const b = blocks.find(program.at(name));
-        EXPECT_NE(b, nullptr) << name;
-        return types[b == nullptr ? k_buffer : ids[static_cast<std::size_t>(b - blocks.blocks.data())]];
+        heap::hit const b = blocks.find(program.at(name));
+        EXPECT_NE(b.index, k_no_block) << name;
+        return types[b.index == k_no_block ? k_buffer : ids[b.index]];
     }
     std::optional<counts> counts_at(std::string const& name) {
-        block const* const b = blocks.find(program.at(name));
+        heap::hit const b = blocks.find(program.at(name));
         std::uint64_t words[16]{};
-        static_cast<void>(from->read(b->begin, std::as_writable_bytes(std::span(words))));
-        return types.counts_of(ids[static_cast<std::size_t>(b - blocks.blocks.data())], words);
+        static_cast<void>(from->read(b.begin, std::as_writable_bytes(std::span(words))));
+        return types.counts_of(ids[b.index], words);
     }
 };
 

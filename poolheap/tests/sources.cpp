@@ -15,6 +15,7 @@
 #include <random>
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -75,6 +76,32 @@ TEST(Process, IsCopiedWithItsThreadsAndGoesOn) {
     EXPECT_LT(from->stopped_seconds(), 5);
     EXPECT_GT(from->stopped_seconds(), 0);
     expect_the_threads_program(*from, program);
+}
+
+// In a child of ours, to which the program is not related, as to a user's poolheap: 0 if all is as it says.
+int look_at_a_stranger(running_program const& program) {
+    auto const children_of = [](int pid) {
+        std::string const id = std::to_string(pid);
+        std::string line;
+        std::getline(std::ifstream("/proc/" + id + "/task/" + id + "/children"), line);
+        return line;
+    };
+    auto from = open_image(std::to_string(program.pid()));
+    if (!from->remarks().empty() || from->threads().size() != 5) return 1;
+    if (!program.is_running() || !children_of(program.pid()).empty()) return 2;
+    if (from->get<int>(program.at("g_number")) != 4711) return 3;
+    from.reset();
+    return children_of(program.pid()).empty() && children_of(::getpid()).empty() ? 0 : 4;
+}
+
+TEST(Process, ThatIsNoChildIsCopiedAndNoProcessOfItIsLeft) {
+    running_program program(threads_program());
+    int const child = ::fork();
+    if (child == 0) ::_exit(look_at_a_stranger(program));
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(Process, ThatIsStoppedStaysStopped) {

@@ -163,6 +163,7 @@ public:
     void pool(std::uint32_t, char const*) noexcept {}
     void chunk(std::uint64_t, std::uint64_t, std::uint32_t) noexcept {}
     void piece(std::uint64_t, std::uint64_t) noexcept {}
+    void slab(std::uint32_t, std::uint64_t, std::uint64_t, std::uint32_t) noexcept {}
     void leaf(std::uint64_t, std::uint64_t) noexcept {}
 
     void begin_second() noexcept {

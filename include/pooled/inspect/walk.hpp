@@ -19,7 +19,8 @@
 //           void idle(address), deferred(address)   somewhere in a block
 //           void own(address)                       the library's own block
 //           void chunk(begin, bytes, outer id)      the pool whose block the chunk is, or 0
-//           void block(id, address, bytes)          whose bit is clear; perhaps more than once
+//           void slab(id, begin, bytes, count)      whose blocks of `bytes` follow; perhaps more than once
+//           void block(id, address, bytes)          of that slab, whose bit is clear
 //           void piece(address, bytes)              of the arena
 //           void leaf(address, bytes)               of the page map
 
@@ -285,6 +286,7 @@ private:
         if (at == m_last_slab) return;
         m_last_slab = at;
         auto const id = static_cast<std::uint32_t>(entry >> m_layout.map.pool_shift);
+        m_to.slab(id, m_blocks, m_bytes, m_total);
         for (std::uint32_t w = 0; w * 64 < m_total; ++w) {
             std::uint64_t used = ~m_bits[w];
             if (m_total - w * 64 < 64) used &= (std::uint64_t{1} << (m_total - w * 64)) - 1;

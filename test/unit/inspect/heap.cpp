@@ -92,8 +92,9 @@ template <class Pool>
 std::set<address> blocks_of(Pool const& pool, poolheap::heap const& all,
                             std::uint8_t state = poolheap::in_use) {
     std::set<address> result;
-    for (poolheap::block const& b : all.blocks)
+    all.for_each_block([&](poolheap::block_index, poolheap::block const& b) {
         if (all.pools[b.pool].name == pool.name() && b.state == state) result.insert(b.begin);
+    });
     return result;
 }
 template <class Pool>
@@ -190,10 +191,10 @@ TEST_F(heap_of, this_process_has_the_blocks_of_a_pool_that_was_destroyed_while_t
     auto const object = pool->make_shared<int>(1);
     pool.reset();
     poolheap::heap const all = read_heap(own_image());
-    poolheap::block const* const found = all.find(at_of(object.get()));
-    ASSERT_NE(found, nullptr);
-    EXPECT_EQ(all.pools[found->pool].name, "closed");
-    EXPECT_EQ(all.pools[found->pool].objects, 1U);
+    poolheap::heap::hit const found = all.find(at_of(object.get()));
+    ASSERT_NE(found.index, poolheap::k_no_block);
+    EXPECT_EQ(all.pools[all[found.index].pool].name, "closed");
+    EXPECT_EQ(all.pools[all[found.index].pool].objects, 1U);
 }
 
 TEST_F(heap_of, this_process_has_inner_blocks_instead_of_the_block_that_is_a_pools_memory) {
@@ -204,9 +205,10 @@ TEST_F(heap_of, this_process_has_inner_blocks_instead_of_the_block_that_is_a_poo
         auto const object = inner.make_shared<int>(1);
         poolheap::heap const all = read_heap(own_image());
         EXPECT_EQ(blocks_of(outer, all), std::set<address>{at_of(own)});
-        poolheap::block const* const found = all.find(at_of(object.get()));
-        ASSERT_NE(found, nullptr);
-        EXPECT_EQ(blocks_of(inner, all), std::set<address>{found->begin});
+        poolheap::heap::hit const found = all.find(at_of(object.get()));
+        ASSERT_NE(found.index, poolheap::k_no_block);
+        EXPECT_EQ(blocks_of(inner, all), std::set<address>{found.begin});
+        EXPECT_EQ(all.find(at_of(own)).begin, at_of(own));
     }
     outer.deallocate(own, 1000);
 }
@@ -221,7 +223,7 @@ TEST_F(heap_of, this_process_tells_idle_recycled_objects_from_those_in_use) {
     EXPECT_EQ(all.doubts, std::vector<std::string>());
     std::set<address> expected;
     for (auto const& one : held)
-        expected.insert(all.find(at_of(one.get()))->begin);
+        expected.insert(all.find(at_of(one.get())).begin);
     EXPECT_EQ(blocks_of(pool, all), expected);
     EXPECT_EQ(blocks_of(pool, all, poolheap::idle).size(), pool.stats().idle);
 }
@@ -270,6 +272,10 @@ TEST_F(heap_of, an_image_taken_during_a_refill_calls_that_batch_uncertain_and_no
         pool.deallocate(reinterpret_cast<void*>(one), 64);
 }
 
+bool is_in(std::span<poolheap::heap::range const> ranges, address a) {
+    return std::ranges::any_of(ranges, [a](auto const& r) { return a >= r.first && a < r.second; });
+}
+
 // Memory at addresses that nothing else in the process has ever had.
 class fresh_memory : public std::pmr::memory_resource {
     void* do_allocate(std::size_t bytes, std::size_t) override {
@@ -314,16 +320,17 @@ TEST_F(heap_of, this_process_has_no_address_of_a_free_block_outside_of_records_a
     std::size_t in_records = 0;
     std::size_t elsewhere = 0;
     for (std::size_t i = 0; i < found; ++i)
-        if (!all.is_pool_memory(places[i])) ++(all.is_record(places[i]) ? in_records : elsewhere);
+        if (!is_in(all.pool_memory(), places[i]))
+            ++(is_in(all.records(), places[i]) ? in_records : elsewhere);
     EXPECT_LT(found, 4 * k_blocks);
     EXPECT_EQ(elsewhere, 0U);
     if (pooled::detail::k_has_cache) {
         EXPECT_GT(in_records, 500U);
     }
-    EXPECT_TRUE(all.is_record(at_of(&test::core_of(pool))));
-    EXPECT_TRUE(all.is_record(at_of(&pooled::detail::g_page_map)));
-    EXPECT_FALSE(all.is_record(at_of(words.get())));
-    EXPECT_FALSE(all.is_record(at_of(&found)));
+    EXPECT_TRUE(is_in(all.records(), at_of(&test::core_of(pool))));
+    EXPECT_TRUE(is_in(all.records(), at_of(&pooled::detail::g_page_map)));
+    EXPECT_FALSE(is_in(all.records(), at_of(words.get())));
+    EXPECT_FALSE(is_in(all.records(), at_of(&found)));
 }
 
 TEST_F(heap_of, a_process_finds_the_block_of_any_address_in_it) {
@@ -335,18 +342,18 @@ TEST_F(heap_of, a_process_finds_the_block_of_any_address_in_it) {
     poolheap::heap const all = read_heap(own_image());
     for (std::byte* const one : held)
         for (int const offset : {0, 1, 500, 999}) {
-            poolheap::block const* const found = all.find(at_of(one + offset));
-            ASSERT_NE(found, nullptr);
-            EXPECT_EQ(found->begin, at_of(one));
+            poolheap::heap::hit const found = all.find(at_of(one + offset));
+            ASSERT_NE(found.index, poolheap::k_no_block);
+            EXPECT_EQ(found.begin, at_of(one));
+            EXPECT_EQ(all[found.index].begin, at_of(one));
         }
-    EXPECT_EQ(all.find(at_of(large + 4'999'999)), all.find(at_of(large)));
-    ASSERT_NE(all.find(at_of(large)), nullptr);
-    EXPECT_EQ(all.find(at_of(large))->begin, at_of(large));
-    EXPECT_EQ(all.find(at_of(&pool)), nullptr);
+    EXPECT_EQ(all.find(at_of(large + 4'999'999)).begin, at_of(large));
+    EXPECT_EQ(all.find(at_of(large)).begin, at_of(large));
+    EXPECT_EQ(all.find(at_of(&pool)).index, poolheap::k_no_block);
     for (std::byte* const one : held)
         pool.deallocate(one, 1000);
     pool.deallocate(large, 5'000'000);
-    EXPECT_EQ(read_heap(own_image()).find(at_of(large)), nullptr);
+    EXPECT_EQ(read_heap(own_image()).find(at_of(large)).index, poolheap::k_no_block);
 }
 
 TEST_F(heap_of, a_damaged_image_is_read_to_an_end_or_refused) {
