@@ -81,17 +81,18 @@ public:
         using object = std::remove_cv_t<T>;
         using shared = standard_control_block;
         using counted = counted_object<object, from_any<>>;
-        detail::reserve_classes(*m_core, any_class_for(shared::k_bytes<object>, shared::k_align<object>),
-                                any_class_for(counted::k_bytes, counted::k_align), count,
-                                {detail::larger(shared::k_bytes<object>, counted::k_bytes),
-                                 detail::larger(shared::k_align<object>, counted::k_align)});
+        detail::reserve_classes(*m_core,
+                                {any_class_for(shared::k_bytes<object>, shared::k_align<object>),
+                                 detail::larger(shared::k_bytes<object>, counted::k_bytes),
+                                 detail::larger(shared::k_align<object>, counted::k_align)},
+                                any_class_for(counted::k_bytes, counted::k_align), count);
         if constexpr (k_is_deferrable_type<object>) static_cast<void>(detail::is_to_be_deferred(place()));
     }
 
     // The same for blocks.
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
         class_index const c = any_class_for(bytes, align);
-        detail::reserve_classes(*m_core, c, c, count, {bytes, align});
+        detail::reserve_classes(*m_core, {c, bytes, align}, c, count);
     }
 
     // Returns free memory, including what other threads have cached: chunks without a block in use to upstream

@@ -244,10 +244,18 @@ static_assert(class_for(1, 2 * k_max_class_align) == k_large);
 static_assert(large_class_for(k_max_block_bytes + 1, 1) == k_first_large);
 static_assert(large_class_for(k_max_large_block_bytes, 1) == k_class_count - 1);
 
-// A request that no size class serves.
-struct large_shape {
+// What is asked of a pool: a block that holds `bytes` at `align`, of size class `c`. Where the class alone decides, it is the request.
+struct block_request {
+    class_index c;
     std::size_t bytes;
     std::size_t align;
+
+    constexpr block_request(class_index of_class, std::size_t holds = 0, std::size_t at = 1) noexcept
+        : c(of_class), bytes(holds), align(at) {}
+
+    [[nodiscard]] constexpr std::size_t block_bytes() const noexcept {
+        return c != k_exact ? k_geometry[c].block_bytes : bytes;
+    }
 };
 
 }  // namespace detail

@@ -37,7 +37,7 @@ public:
     };
 
     // A block of class `c`, from the slot of the calling thread's processor if possible. Null: none, and `seen` is what there was.
-    [[nodiscard]] void* take(class_index c, view& seen) noexcept {
+    [[nodiscard]] void* pop(class_index c, view& seen) noexcept {
         std::size_t const mine = platform::processor();
         for (std::size_t i = 0; i < k_count; ++i) {
             std::size_t const at = (mine + i) % k_count;
@@ -52,7 +52,7 @@ public:
         seen.is_draining = m_draining.load(std::memory_order_acquire) != 0;
         return nullptr;
     }
-    // Whether all were empty when take() saw them, and at every moment since.
+    // Whether all were empty when pop() saw them, and at every moment since.
     [[nodiscard]] bool were_empty(view const& seen) const noexcept {
         std::atomic_thread_fence(std::memory_order_acquire);  // the caller has looked elsewhere before
         for (std::size_t at = 0; at < k_count; ++at)
@@ -65,7 +65,7 @@ public:
     }
 
     // 0: the slot of the calling thread's processor has a block. Otherwise how many blocks were put there, this one included.
-    [[nodiscard]] std::uint64_t put(class_index c, void* block) noexcept {
+    [[nodiscard]] std::uint64_t push(class_index c, void* block) noexcept {
         auto& mine = m_slots[platform::processor() % k_count].word;
         std::uint64_t word = mine.load(std::memory_order_relaxed);
         if (!is_empty(word)) return 0;
@@ -86,7 +86,7 @@ public:
             if (is_empty(word)) continue;
             if (void* const block = empty(at, word)) visit(class_of(word), block);
         }
-        m_draining.fetch_sub(1, std::memory_order_release);  // pairs with the acquire in take()
+        m_draining.fetch_sub(1, std::memory_order_release);  // pairs with the acquire in pop()
         g_fork_gate.leave();
     }
 
@@ -102,7 +102,7 @@ private:
     [[nodiscard]] static class_index class_of(std::uint64_t word) noexcept {
         return static_cast<class_index>(word >> k_class_shift & 0xff);
     }
-    // Null when another thread was faster. acq_rel: pairs with the release in put(), and with the acquire in take(): whoever sees the
+    // Null when another thread was faster. acq_rel: pairs with the release in push(), and with the acquire in pop(): whoever sees the
     // slot empty sees what this thread did before.
     [[nodiscard]] void* empty(std::size_t at, std::uint64_t word) noexcept {
         m_slots[at].takes.fetch_add(1, std::memory_order_relaxed);

@@ -119,11 +119,12 @@ public:
     }
 
     // A block for the owner of `cache`, or for a thread without one (null), from its cache or the central free list. Null
-    // when there is none, and the heap has no free slab. `exact`: with k_exact, which goes with no cache. Without a lock; O(blocks moved).
-    [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape exact = {}) noexcept {
+    // when there is none, and the heap has no free slab. k_exact goes with no cache. Without a lock; O(blocks moved).
+    [[nodiscard]] void* allocate(block_request const& what, thread_cache* cache) noexcept {
+        class_index const c = what.c;
         central& list = (*this)[c];
         if (is_at_bound()) {
-            void* const block = search_slots(c, exact);
+            void* const block = search_slots(what);
             if (block == nullptr)
                 list.end_served();
             else if (cache != nullptr)
@@ -141,7 +142,7 @@ public:
         }
         unlock_at_end const lock(list);
         if (!has_array || is_at_bound()) {
-            void* const block = list.take_one(exact);
+            void* const block = list.allocate_one(what);
             if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
             return block;
         }
@@ -521,16 +522,16 @@ private:
 
     // A block from a slot, else of the central list. Null: at one moment that had none, nor the heap, and the slots were empty. Blocks
     // of other classes in the slots, whose slabs it might use, go to these slabs.
-    [[nodiscard]] void* search_slots(class_index c, large_shape exact) noexcept {
-        central& list = (*this)[c];
+    [[nodiscard]] void* search_slots(block_request const& what) noexcept {
+        central& list = (*this)[what.c];
         auto const find = [&]() -> void* {
             if (list.has_nothing()) return nullptr;
             scoped_lock const lock(list);
-            return list.take_one(exact);
+            return list.allocate_one(what);
         };
         bound_slots::view seen;
         for (unsigned attempt = 0; attempt < k_searches; ++attempt, drain_slots()) {
-            if (void* const block = m_slots.take(c, seen)) return block;
+            if (void* const block = m_slots.pop(what.c, seen)) return block;
             if (void* const block = find()) return block;
             if (m_slots.were_empty(seen)) return nullptr;
             if (seen.is_draining) platform::pause(attempt);
@@ -541,7 +542,7 @@ private:
             wait_unlocked(attempt);
         do {
             drain_slots();
-            static_cast<void>(m_slots.take(k_no_class, seen));
+            static_cast<void>(m_slots.pop(k_no_class, seen));
         } while (!m_slots.were_empty(seen));
         void* const block = find();
         m_are_slots_barred.store(false,
@@ -570,7 +571,7 @@ private:
         cache.gate.announce();
         // acquire: pairs with the release in leave_bound(); the end of this mode is seen.
         bool const may_put = !m_are_slots_barred.load(std::memory_order_acquire) && is_at_bound();
-        std::uint64_t const puts = may_put ? m_slots.put(c, block) : 0;
+        std::uint64_t const puts = may_put ? m_slots.push(c, block) : 0;
         if (puts != 0) cache.classes[c].add_net_taken(-1);
         if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
         cache.gate.leave();

@@ -270,21 +270,21 @@ public:
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         if (is_drained()) m_largest = 0;  // it is being used again
-        if (free() == 0 && !add_slab({})) return nullptr;
+        if (free() == 0 && !add_slab(m_class)) return nullptr;
         m_refills.add(1);
         auto const wanted =
             static_cast<std::uint32_t>(detail::smaller<std::uint64_t>(free(), cache.capacity() / 2));
         if (wanted == 0) {
             cache.add_net_taken(1);
             cache.begin_interval();
-            return take_any();
+            return pop_any();
         }
         void** const array = cache.fill(wanted);
         std::uint32_t const recent = m_recent.pop(array, wanted);
         if (recent < wanted) {
             void** top = array + (wanted - recent);
             if (recent != 0) detail::copy_n(array, recent, top);
-            take(wanted - recent, top);
+            pop_lowest(wanted - recent, top);
             // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
             if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
         }
@@ -294,15 +294,15 @@ public:
         return cache.pop_array();
     }
 
-    // One block, for callers without a cache; `exact`: that block, if the class is k_exact. Null as above.
-    [[nodiscard]] void* take_one(large_shape exact = {}) noexcept {
-        if (free() == 0 && !add_slab(exact)) return end_served(), nullptr;
+    // One block, for callers without a cache. Null as above.
+    [[nodiscard]] void* allocate_one(block_request const& what) noexcept {
+        if (free() == 0 && !add_slab(what)) return end_served(), nullptr;
         m_served.add(1);
-        void* const one = take_any();
+        void* const one = pop_any();
         note_high_water(0);
         return one;
     }
-    // How many requests take_one() has served since it last found none, and others. Without the lock; a hint.
+    // How many requests allocate_one() has served since it last found none, and others. Without the lock; a hint.
     [[nodiscard]] std::uint32_t served() const noexcept { return m_served; }
     void add_served(std::uint32_t count) noexcept { m_served.add(count); }
     void end_served() noexcept {
@@ -320,7 +320,7 @@ public:
         if (blocks.empty()) return;
         is_for_another = is_for_another && blocks.size() * k_geometry[m_class].block_bytes > k_slab_bytes;
         bool const dense = m_class < k_first_large && !is_for_another && are_dense(blocks);
-        if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
+        if (m_pool.is_at_bound() || (dense && !has_recent())) return set_free(blocks);
         if (m_class >= k_first_large)
             for (void* const block : blocks) {
                 char const* const error =
@@ -333,7 +333,7 @@ public:
         std::size_t const kept = detail::smaller(limit, m_recent.capacity());
         if (dense || blocks.size() > kept) {
             drain_recent(dense ? kept : 0);
-            return put(blocks);
+            return set_free(blocks);
         }
         drain_recent(kept - blocks.size());
         std::uintptr_t granule = 0;
@@ -359,7 +359,7 @@ public:
     }
     // Sets the bits of the blocks that were freed last, except `kept` of them.
     void drain_recent(std::size_t kept = 0) noexcept {
-        m_recent.drain(kept, [this](span<void* const> oldest) { put(oldest); });
+        m_recent.drain(kept, [this](span<void* const> oldest) { set_free(oldest); });
     }
 
     // How often the class had no free block. Without the lock; a hint.
@@ -486,13 +486,13 @@ private:
     }
     // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
     [[nodiscard]] deferred_blocks* defer_slab() noexcept {
-        slab* const s = m_pool.heap.take(m_class);
+        slab* const s = m_pool.heap.allocate(m_class);
         if (s == nullptr) return nullptr;
         deferred_blocks* const batch = deferred_blocks::make(s->total);
-        if (batch == nullptr) return m_pool.heap.put(*s), nullptr;
+        if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;
         batch->added = batch->count = s->total;
         batch->added_units = units_of(*s);
-        static_cast<void>(s->take(s->total, batch->blocks() + s->total));
+        static_cast<void>(s->allocate(s->total, batch->blocks() + s->total));
         return batch;
     }
     // Does what others have deferred.
@@ -520,7 +520,7 @@ private:
     }
 
     // Sets their bits.
-    void put(span<void* const> blocks) noexcept {
+    void set_free(span<void* const> blocks) noexcept {
         class_geometry const g = k_geometry[m_class];
         m_failed_at = std::uint32_t{0};
         for (void* const* at = blocks.begin(); at != blocks.end();) {
@@ -530,17 +530,17 @@ private:
                 continue;
             }
             if (s.free == 0) m_slabs.push_front(s);
-            void* const* const next = s.put(at, blocks.end(), g);
+            void* const* const next = s.deallocate(at, blocks.end(), g);
             if (next == at) [[unlikely]]
-                fail_put(s, *at);
+                fail_block(s, *at);
             m_free.add(static_cast<std::uint64_t>(next - at));
             at = next;
             if (!s.is_empty()) continue;
-            if (at != blocks.end() && s.error_of(*at) != nullptr) fail_put(s, *at);
+            if (at != blocks.end() && s.error_of(*at) != nullptr) fail_block(s, *at);
             remove_slab(s);
         }
     }
-    POOLED_NOINLINE void fail_put(slab const& s, void* block) const noexcept {
+    POOLED_NOINLINE void fail_block(slab const& s, void* block) const noexcept {
         char const* const error = s.error_of(block);
         fail(block, error != nullptr ? error : slab::k_not_a_block);
     }
@@ -556,11 +556,11 @@ private:
     }
 
     // Requires that this number of blocks is free. Writes their addresses from `top` downwards, ascending within a slab.
-    POOLED_ALWAYS_INLINE void take(std::uint32_t count, void** top) noexcept {
+    POOLED_ALWAYS_INLINE void pop_lowest(std::uint32_t count, void** top) noexcept {
         m_free.subtract(count);
         while (count != 0) {
             slab& s = *m_slabs.first();
-            std::uint32_t const taken = s.take(count, top);
+            std::uint32_t const taken = s.allocate(count, top);
             count -= taken;
             top -= taken;
             if (s.free == 0) follow(s);
@@ -578,16 +578,16 @@ private:
     }
 
     // Requires a free block.
-    [[nodiscard]] void* take_any() noexcept {
+    [[nodiscard]] void* pop_any() noexcept {
         void* one = nullptr;
         if (m_recent.pop(&one, 1) == 1) return one;
-        take(1, &one + 1);
+        pop_lowest(1, &one + 1);
         return one;
     }
 
-    [[nodiscard]] bool add_slab(large_shape exact) noexcept {
+    [[nodiscard]] bool add_slab(block_request const& what) noexcept {
         std::uint32_t const gains = m_class != k_exact ? m_pool.heap.gains() : 0;  // another may be shorter
-        slab* const s = m_pool.heap.take(m_class, exact);
+        slab* const s = m_pool.heap.allocate(what);
         std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
         m_failed_at = s == nullptr ? gains : 0;
         if (s == nullptr) return false;
@@ -603,7 +603,7 @@ private:
         m_capacity.subtract(s.total);
         m_free.subtract(s.total);
         m_slab_units.subtract(units_of(s));
-        m_pool.heap.put(s);
+        m_pool.heap.deallocate(s);
     }
 
     [[nodiscard]] std::uint32_t units_of(slab const& s) const noexcept {

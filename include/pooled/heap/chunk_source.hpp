@@ -44,8 +44,8 @@ public:
         std::size_t chunk_bytes;
         bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
     };
-    // What a span is needed for: a slab of class `c`. It holds `bytes` at `align`, and has better `granules`.
-    struct request {
+    // The span that a slab of class `c` needs: it holds `bytes` at `align`, and has better `granules`.
+    struct span_request {
         std::size_t granules;
         std::size_t bytes;
         std::size_t align = k_granule_bytes;
@@ -59,19 +59,19 @@ public:
         return m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
     }
 
-    // `exact`: the block, if `c` is k_exact.
-    [[nodiscard]] request request_for(class_index c, large_shape exact = {}) const noexcept {
-        if (c != k_exact) return {.granules = granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
-        std::size_t const bytes = detail::larger<std::size_t>(exact.bytes, 1);
+    [[nodiscard]] span_request span_for(block_request const& what) const noexcept {
+        if (what.c != k_exact)
+            return {.granules = granules_for(what.c), .bytes = what.block_bytes(), .c = what.c};
+        std::size_t const bytes = detail::larger<std::size_t>(what.bytes, 1);
         return {.granules = bytes / k_granule_bytes + (bytes % k_granule_bytes != 0),
                 .bytes = bytes,
-                .align = detail::larger(exact.align, k_granule_bytes)};
+                .align = detail::larger(what.align, k_granule_bytes)};
     }
 
     // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
     // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
     // `under_way` must be settled once other threads can find the chunk.
-    [[nodiscard]] chunk* take_chunk(request const& what, upstream::call& under_way) {
+    [[nodiscard]] chunk* take_chunk(span_request const& what, upstream::call& under_way) {
         std::size_t const least = round_up(what.bytes, unit());
         std::size_t bytes = m_shape.chunk_bytes;
         if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
@@ -134,7 +134,7 @@ private:
     // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
     // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used; and small
     // blocks with a large alignment touch a page each.
-    [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, request const& what) const noexcept {
+    [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, span_request const& what) const noexcept {
         if (what.bytes <= k_max_block_bytes)
             return m_upstream.used() < k_least_for_huge_pages || what.align > k_granule_bytes ? 0 : bytes;
         if (what.bytes < k_huge_page_bytes) return 0;
@@ -144,7 +144,7 @@ private:
     }
 
     // Null when the bound is reached, or when upstream does not have that much but may have less.
-    [[nodiscard]] chunk* take_exactly(std::size_t bytes, request const& what, bool is_last,
+    [[nodiscard]] chunk* take_exactly(std::size_t bytes, span_request const& what, bool is_last,
                                       upstream::call& under_way) {
         std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
         if (count > k_max_granules) POOLED_NO_MEMORY;

@@ -40,10 +40,10 @@ struct reservation {
 // The latest first. O(reservations), and O(their free spans) where it counts or looks for one.
 class reservation_list : public intrusive_list<reservation> {
 public:
-    using request = chunk_source::request;
+    using span_request = chunk_source::span_request;
 
     // A free span that is reserved for the class and holds a block; null: none.
-    [[nodiscard]] slab* find_span(request const& what) const noexcept {
+    [[nodiscard]] slab* find_reserved(span_request const& what) const noexcept {
         for (reservation const& r : *this)
             if (r.serves(what.c))
                 for (slab& s : r.free)
@@ -54,7 +54,7 @@ public:
         return detail::any_of(*this, [c](reservation const& r) { return r.serves(c); });
     }
     // The blocks in free spans of `mine` and of those that are settled for the same classes.
-    [[nodiscard]] std::size_t free_blocks(reservation const& mine, request const& what) const noexcept {
+    [[nodiscard]] std::size_t free_blocks(reservation const& mine, span_request const& what) const noexcept {
         std::size_t have = 0;
         for (reservation const& one : *this)
             if (&one == &mine || (one.is_settled && one.classes == mine.classes))
@@ -70,7 +70,7 @@ public:
     }
     // How many blocks a reserved span holds. One block that no class serves has a span as long, or a granule longer, since the headers of
     // one type's forms differ by a few words.
-    [[nodiscard]] static std::size_t blocks_in(slab const& s, request const& what) noexcept {
+    [[nodiscard]] static std::size_t blocks_in(slab const& s, span_request const& what) noexcept {
         if (what.c != k_exact) return k_geometry[what.c].blocks_in(s.bytes());
         return s.granules - what.granules <= 1 && what.bytes <= s.bytes() &&
                        free_spans::skip_to(s, what.align) == 0

@@ -23,7 +23,7 @@
 //             there, unless it is also the first.
 //             held = a chunk's granules that are in use or reserved; a chunk with held == 0 can return to upstream.
 // Chunks are guarded by the lock of the heap. Slabs are guarded by the lock of their class, or by that of the heap while they have none;
-// both are held when the class changes, and any thread may read which it is. O(1); take: O(words).
+// both are held when the class changes, and any thread may read which it is. O(1); allocate: O(words).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
@@ -143,7 +143,7 @@ struct alignas(k_cache_line) slab {
     }
 
     // Takes up to `count` free blocks, the lowest addresses first, and writes these from `top` downwards. Returns how many.
-    std::uint32_t take(std::uint32_t count, void** top) noexcept {
+    std::uint32_t allocate(std::uint32_t count, void** top) noexcept {
         std::uint32_t const taken = take_lowest(count, top);
         if ((purged & k_any_purged) == 0) [[likely]]
             return taken;
@@ -237,7 +237,7 @@ struct alignas(k_cache_line) slab {
         return taken;
     }
 
-    // Prefetches up to `count` blocks that take() passes on next, for writing.
+    // Prefetches up to `count` blocks that allocate() passes on next, for writing.
     void prefetch_lowest(std::uint32_t count) const noexcept {
         std::size_t const size = k_geometry[size_class].block_bytes;
         for (std::size_t w = first_word; w * k_word_bits < total; ++w)
@@ -260,8 +260,8 @@ struct alignas(k_cache_line) slab {
     // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
     // is wrong (error_of()). `g`: of the slab's class. Optimized for two kinds of flushes: each block in another slab, where entry
     // and exit cost as much as the loop; and neighbours one after the other: upwards eight at a time, else in the inner loop.
-    [[nodiscard]] POOLED_ALWAYS_INLINE void* const* put(void* const* block, void* const* end,
-                                                        class_geometry const& g) noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* const* deallocate(void* const* block, void* const* end,
+                                                               class_geometry const& g) noexcept {
         std::uintptr_t const size = g.block_bytes;
         std::uintptr_t const first = address_of(blocks);
         std::uintptr_t const end_offset = total * size;
@@ -306,7 +306,7 @@ struct alignas(k_cache_line) slab {
 
     static constexpr char const* k_already_free = "the block is free already (double free)";
     static constexpr char const* k_not_a_block = "no block starts there";
-    // Why put() stopped at a block; null: it lies in another slab, or is a block that is not free.
+    // Why deallocate() stopped at a block; null: it lies in another slab, or is a block that is not free.
     [[nodiscard]] char const* error_of(void const* block) const noexcept {
         std::uintptr_t const offset = address_of(block) - address_of(blocks);
         std::size_t const size = k_geometry[size_class].block_bytes;

@@ -39,18 +39,18 @@ namespace detail {
 class slab_heap : private chunk_source {
 public:
     using chunk_source::refused;
-    using chunk_source::request;
-    using chunk_source::request_for;
     using chunk_source::shape;
+    using chunk_source::span_for;
+    using chunk_source::span_request;
     using chunk_source::unit;
     slab_heap(shape const& what, upstream& from) noexcept
         : chunk_source(what, from), m_mutex(!what.is_shared) {}
     ~slab_heap() {
         upstream::call under_way(m_upstream);
-        deallocate(detach_all(under_way), under_way, refused::abandon);
+        return_chunks(detach_all(under_way), under_way, refused::abandon);
     }
 
-    // Takes all chunks out, including those with blocks in use; deallocate() returns them to upstream. Requires that no slab is in
+    // Takes all chunks out, including those with blocks in use; return_chunks() returns them to upstream. Requires that no slab is in
     // a list of its class. O(slabs).
     [[nodiscard]] intrusive_list<chunk> detach_all(upstream::call& under_way) noexcept {
         forget_reservations();
@@ -64,7 +64,7 @@ public:
         return all;
     }
     // Requires detached chunks. One that the system does not take back is free again, unless this is the pool's end.
-    std::size_t deallocate(intrusive_list<chunk> list, upstream::call& under_way, refused what) noexcept {
+    std::size_t return_chunks(intrusive_list<chunk> list, upstream::call& under_way, refused what) noexcept {
         std::size_t bytes = 0;
         for (chunk& c : list) {
             std::size_t const size = c.bytes;
@@ -80,14 +80,14 @@ public:
         return bytes;
     }
 
-    // A slab with all blocks free; null: the caller must call grow(). `exact`: as for request_for().
-    [[nodiscard]] slab* take(class_index c, large_shape exact = {}) noexcept {
-        request const what = request_for(c, exact);
+    // A slab with all blocks free; null: the caller must call grow().
+    [[nodiscard]] slab* allocate(block_request const& what) noexcept {
+        span_request const wanted = span_for(what);
         scoped_lock const lock(m_mutex);
-        slab* const s = find(what);
+        slab* const s = find_span(wanted);
         if (s == nullptr) return nullptr;
-        slab& taken = hold(*s, what);
-        taken.assign(c);
+        slab& taken = hold(*s, wanted);
+        taken.assign(what.c);
         note_use(taken);
         if (taken.owner->has_purged) taken.note_purged();
         map(taken);
@@ -97,7 +97,7 @@ public:
     [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains; }
     [[nodiscard]] bool has_free(class_index c) noexcept {
         scoped_lock const lock(m_mutex);
-        return find(request_for(c)) != nullptr;
+        return find_span(span_for(c)) != nullptr;
     }
 
     // Whether it is of a heap that was here before, in the parent of this process: nobody has a record of its free blocks.
@@ -107,18 +107,18 @@ public:
     [[nodiscard]] bool may_have_lost() const noexcept { return m_epoch != 0; }
 
     // Requires a slab with a class and no block in use, which is in no list.
-    void put(slab& s) noexcept {
+    void deallocate(slab& s) noexcept {
         end_free(s, s.colour(), s.bytes());
         scoped_lock const lock(m_mutex);
         s.unassign();
         make_free(s);
     }
 
-    // More free spans, at least one that take() finds: returns their bytes, 0 when the bound does not allow it. Throws what upstream
+    // More free spans, at least one that allocate() finds: returns their bytes, 0 when the bound does not allow it. Throws what upstream
     // throws; the heap is then as before. O(granules of a chunk).
-    [[nodiscard]] std::size_t grow(class_index c, large_shape exact = {}) {
+    [[nodiscard]] std::size_t grow(block_request const& what) {
         std::size_t bytes = 0;
-        static_cast<void>(add_chunk(request_for(c, exact), [&](chunk const& fresh) { bytes = fresh.bytes; }));
+        static_cast<void>(add_chunk(span_for(what), [&](chunk const& fresh) { bytes = fresh.bytes; }));
         return bytes;
     }
 
@@ -160,7 +160,7 @@ public:
     // then, as other threads may take some meanwhile. False when the bound does not allow it; throws what upstream throws, and at once
     // when the system has less memory. O(spans).
     template <class Missing>
-    [[nodiscard]] bool reserve(attempt& by, request const& what, Missing&& missing) {
+    [[nodiscard]] bool reserve(attempt& by, span_request const& what, Missing&& missing) {
         reservation& r = *by.m_reservation;
         while (std::size_t left = missing()) {
             if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
@@ -175,7 +175,7 @@ public:
         return true;
     }
     // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks. Returns how many are missing.
-    [[nodiscard]] std::size_t claim(attempt& by, request const& what, std::size_t count) noexcept {
+    [[nodiscard]] std::size_t claim(attempt& by, span_request const& what, std::size_t count) noexcept {
         scoped_lock const lock(m_mutex);
         reservation& r = *by.m_reservation;
         return claim_free(r, what, count - detail::smaller(count, m_reservations.free_blocks(r, what)));
@@ -243,7 +243,7 @@ public:
                 released.push_front(detach(c));
             }
         }
-        return deallocate(released, under_way, refused::keep);
+        return return_chunks(released, under_way, refused::keep);
     }
 
     // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes,
@@ -362,7 +362,7 @@ private:
 
     // Calls then(chunk) under the lock.
     template <class Then>
-    [[nodiscard]] bool add_chunk(request const& what, Then&& then) {
+    [[nodiscard]] bool add_chunk(span_request const& what, Then&& then) {
         upstream::call under_way(m_upstream);
         chunk* fresh = nullptr;
         POOLED_TRY { fresh = take_chunk(what, under_way); }
@@ -396,11 +396,11 @@ private:
 
     // A free span, first of those reserved for the class: of the best length or longer; else a shorter one of which at most an eighth is
     // left over, or, when the bound allows no more or the chunk is shorter, any that holds a block.
-    [[nodiscard]] slab* find(request const& what) noexcept {
-        slab* const reserved = m_reservations.find_span(what);
+    [[nodiscard]] slab* find_span(span_request const& what) noexcept {
+        slab* const reserved = m_reservations.find_reserved(what);
         return reserved != nullptr ? reserved : find_unreserved(what);
     }
-    [[nodiscard]] slab* find_unreserved(request const& what) noexcept {
+    [[nodiscard]] slab* find_unreserved(span_request const& what) noexcept {
         free_spans::wish const wish{what.granules, what.bytes, what.align};
         if (slab* const s = m_free.find(wish)) return s;
         bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
@@ -415,7 +415,7 @@ private:
         return nullptr;
     }
     // Takes what is needed of a free span out of its list; all of a reserved one.
-    slab& hold(slab& s, request const& what) noexcept {
+    slab& hold(slab& s, span_request const& what) noexcept {
         if (s.reserved_for != nullptr) {
             s.reserved_for->free.remove(s);
             return s;
@@ -501,7 +501,7 @@ private:
     }
 
     // The rest requires the lock. Reserves free spans for `count` blocks, and returns how many are missing.
-    std::size_t claim_free(reservation& r, request const& what, std::size_t count) noexcept {
+    std::size_t claim_free(reservation& r, span_request const& what, std::size_t count) noexcept {
         while (count != 0) {
             slab* const s = find_unreserved(what);
             if (s == nullptr) break;

@@ -96,7 +96,8 @@ struct record {
 }
 
 // The pool's block for a block that is returned; the caller's malloc block is freed. `bytes` 0: not known.
-[[nodiscard]] inline void* take(pool_core const& core, class_index c, void* p, std::size_t bytes) noexcept {
+[[nodiscard]] inline void* exchange_back(pool_core const& core, class_index c, void* p,
+                                         std::size_t bytes) noexcept {
     void* const block = behind(p);
     bool const is_exchanged = block != p;
     map_entry const entry = g_page_map.find(block);
@@ -121,7 +122,8 @@ struct record {
                                               std::size_t) noexcept {
     return block;
 }
-[[nodiscard]] POOLED_ALWAYS_INLINE void* take(pool_core const&, class_index, void* p, std::size_t) noexcept {
+[[nodiscard]] POOLED_ALWAYS_INLINE void* exchange_back(pool_core const&, class_index, void* p,
+                                                       std::size_t) noexcept {
     return p;
 }
 

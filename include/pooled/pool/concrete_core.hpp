@@ -53,38 +53,45 @@ class POOLED_HIDDEN concrete_core final : public pool_core {
 public:
     using pool_core::pool_core;
 
-    [[nodiscard]] void* allocate_block(class_index c, std::size_t bytes, std::size_t align) override {
-        if (c == k_large) POOLED_CHECK(is_power_of_two(align), k_bad_alignment);
-        return give(c, find_block(c, {saturating_add(bytes, k_guard_bytes), align}), bytes, align);
+    [[nodiscard]] void* allocate_block(block_request const& asked) override {
+        if (asked.c == k_large) POOLED_CHECK(is_power_of_two(asked.align), k_bad_alignment);
+        if (pool_extension* const above = extension()) [[unlikely]]
+            above->on_allocate();
+        block_request what(asked.c, saturating_add(asked.bytes, k_guard_bytes), asked.align);
+        if (what.c == k_large) what.c = large_class_for(what.bytes, what.align);
+        void* block = what.c != k_exact ? pop_cached(what.c) : nullptr;
+        if (block == nullptr) block = allocate_past_cache(what);
+        if constexpr (k_has_instrument) return give(asked, block);
+        return block;
     }
-    [[nodiscard]] void* take_free(class_index c, std::size_t bytes, std::size_t align) override {
-        return give(c, caches().allocate(c, own_cache()), bytes, align);
+    [[nodiscard]] void* take_free(block_request const& asked) override {
+        return give(asked, caches().allocate(asked.c, own_cache()));
     }
     void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept override {
-        void* const block = malloc_blocks::take(*this, c, p, bytes);
+        void* const block = malloc_blocks::exchange_back(*this, c, p, bytes);
         checks::on_deallocate(*this, c, block, bytes);
         if constexpr (k_hardened) hardened::on_deallocate(id(), c, block);
         take_back(c, block);
     }
-    void put(class_index c, void* block) noexcept override {
-        if (!put_cached(c, block)) deallocate_past_cache(c, block, own_cache());
+    void deallocate_verified(class_index c, void* block) noexcept override {
+        if (!push_cached(c, block)) deallocate_past_cache(c, block, own_cache());
     }
 
-    // Out of line, so put() saves no registers for it.
+    // Out of line, so deallocate_verified() saves no registers for it.
     POOLED_NOINLINE void deallocate_past_cache(class_index c, void* block,
                                                thread_cache* cache) noexcept override {
         if (memory().deallocate(c, cache, block)) destroy();
     }
 
-    [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large) override {
-        POOLED_CHECK(is_power_of_two(large.align), k_bad_alignment);
+    [[nodiscard]] bool reserve(block_request a, class_index b, std::size_t count) override {
+        POOLED_CHECK(is_power_of_two(a.align), k_bad_alignment);
         // The calling thread's cache, and memory for those of threads that use the pool later, so that they make no system call.
         if (own_cache() != nullptr) {
-            caches().reserve_arrays(a);
+            caches().reserve_arrays(a.c);
             caches().reserve_arrays(b);
         }
-        large.bytes = saturating_add(large.bytes, k_guard_bytes);
-        return memory().reserve(a, b, count, large);
+        a.bytes = saturating_add(a.bytes, k_guard_bytes);
+        return memory().reserve(a, b, count);
     }
     std::size_t trim() noexcept override { return memory().trim(); }
     [[nodiscard]] bool owns(void const* p) const noexcept override {
@@ -128,17 +135,18 @@ public:
 
     void discard() noexcept override { memory().discard(); }
 
-    // What the caller gets for a request of class `c`, perhaps k_large, that the block serves: in the malloc-backed build another one or,
-    // if malloc has no memory, an exception. Null stays null.
-    [[nodiscard]] void* give(class_index c, void* block, std::size_t bytes, std::size_t align) {
+    static constexpr bool k_has_instrument = POOLED_CHECKED != 0 || POOLED_SANITIZE != 0 || k_hardened;
+    // What the caller gets for a request that the block serves: in the malloc-backed build another one or, if malloc has no memory, an
+    // exception. Null stays null.
+    [[nodiscard]] void* give(block_request const& asked, void* block) {
         if (block == nullptr) return nullptr;
-        if constexpr (k_hardened) hardened::on_allocate(c, block);
-        void* const given = malloc_blocks::give(*this, block, bytes, align);
+        if constexpr (k_hardened) hardened::on_allocate(asked.c, block);
+        void* const given = malloc_blocks::give(*this, block, asked.bytes, asked.align);
         if (given == nullptr) [[unlikely]] {
-            take_back(c, block);
+            take_back(asked.c, block);
             POOLED_THROW_OR(std::bad_alloc(), nullptr);
         }
-        checks::on_allocate(*this, block, bytes);
+        checks::on_allocate(*this, block, asked.bytes);
         return given;
     }
 
@@ -184,7 +192,7 @@ private:
     void take_back(class_index c, void* block) noexcept {
         if (c == k_large) c = class_of_large(block);
         if (c != k_exact)
-            put(c, block);
+            deallocate_verified(c, block);
         else
             deallocate_past_cache(c, block, find_cache());
     }
@@ -199,7 +207,7 @@ private:
     }
 
     // For large blocks, in pools beyond the near slots, and for other copies, whose inlined code finds no cache of this pool.
-    [[nodiscard]] void* take_cached(class_index c) noexcept {
+    [[nodiscard]] void* pop_cached(class_index c) noexcept {
         far_pass const pass(id());
         thread_cache* const cache = find_cache();
         if (!pass || cache == nullptr || !cache->gate.enter()) return nullptr;
@@ -207,7 +215,7 @@ private:
         cache->gate.leave();
         return block;
     }
-    [[nodiscard]] bool put_cached(class_index c, void* block) noexcept {
+    [[nodiscard]] bool push_cached(class_index c, void* block) noexcept {
         far_pass const pass(id());
         thread_cache* const cache = find_cache();
         if (!pass || cache == nullptr || !cache->gate.enter()) return false;
@@ -219,20 +227,12 @@ private:
         return is_pushed;
     }
 
-    // `c`: that of class_for(). `large`: the request, if that is k_large.
-    [[nodiscard]] void* find_block(class_index c, large_shape large) {
-        if (pool_extension* const above = extension()) [[unlikely]]
-            above->on_allocate();
-        if (c == k_large) c = large_class_for(large.bytes, large.align);
-        void* const cached = c != k_exact ? take_cached(c) : nullptr;
-        return cached != nullptr ? cached : find_past_cache(c, large);
-    }
     // Out of line, so the caller needs no stack frame for it.
-    [[nodiscard]] POOLED_NOINLINE void* find_past_cache(class_index c, large_shape large) {
-        std::size_t const bytes = c < k_first_large ? k_geometry[c].block_bytes : large.bytes;
+    [[nodiscard]] POOLED_NOINLINE void* allocate_past_cache(block_request const& what) {
+        std::size_t const bytes = what.c < k_first_large ? what.block_bytes() : what.bytes;
         std::uint64_t seen = ~std::uint64_t{0};
         bool may_ask = on_exhausted().call != nullptr && !t_in_exhaustion_hook();
-        return detail::allocate_or_find([&] { return memory().allocate(c, own_cache(), large); },
+        return detail::allocate_or_find([&] { return memory().allocate(what, own_cache()); },
                                         [&] {
                                             if (detail::destroy_some_deferred(*this, seen)) return true;
                                             if (!std::exchange(may_ask, false)) return false;

@@ -83,21 +83,20 @@ public:
     [[nodiscard]] static pool_core& create(pool_options options, sharing kind, std::uint32_t id,
                                            registry& made_by);
 
-    // A block for a request of class `c`, which is that of class_for(), from the calling thread's cache or, if that has none, from the
-    // pool's memory. Null when the bound is reached; throws what upstream throws.
-    [[nodiscard]] virtual void* allocate_block(class_index c, std::size_t bytes, std::size_t align) = 0;
+    // A block from the calling thread's cache or, if that has none, from the pool's memory. The class is that of class_for(). Null when the
+    // bound is reached; throws what upstream throws.
+    [[nodiscard]] virtual void* allocate_block(block_request const& what) = 0;
     // Only if a free block of the class is there, and no slab must be taken; otherwise null. Not k_large.
-    [[nodiscard]] virtual void* take_free(class_index c, std::size_t bytes, std::size_t align) = 0;
+    [[nodiscard]] virtual void* take_free(block_request const& what) = 0;
     // What those gave. `bytes`: the size with which it was allocated, or 0: not known.
     virtual void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept = 0;
     // A block that the caller has verified, of an inlined class.
-    virtual void put(class_index c, void* block) noexcept = 0;
+    virtual void deallocate_verified(class_index c, void* block) noexcept = 0;
     // A block that no thread's cache takes, of the class that its slab has. `cache`: the calling thread's, or null.
     virtual void deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept = 0;
-    // `count` objects of one type, each of them a block of class `a` or `b`, which are those of any_class_for(); `large`: the
-    // request, if one of them is large. False when the bound does not allow it; throws what upstream throws.
-    [[nodiscard]] virtual bool reserve(class_index a, class_index b, std::size_t count,
-                                       large_shape large) = 0;
+    // `count` objects of one type, each of them a block of class `a.c` or `b`, which are those of any_class_for(). False when the bound does
+    // not allow it; throws what upstream throws.
+    [[nodiscard]] virtual bool reserve(block_request a, class_index b, std::size_t count) = 0;
     virtual std::size_t trim() noexcept = 0;
     [[nodiscard]] virtual bool owns(void const* p) const noexcept = 0;
     [[nodiscard]] virtual pool_stats stats() = 0;

@@ -13,20 +13,24 @@
 // An allocation:
 //
 //   allocate_or_throw                        the call that the compiler inlines
-//     take_cached
+//     pop_cached
 //       Place::enter                           this thread's cache, inside its gate (cache/thread_cache.hpp, cache/gate.hpp)
 //       class_cache::pop_hot                   the block freed last, or by allocate_cold:
 //       class_cache::pop_array                 the top of the array of addresses (cache/class_cache.hpp)
 //       gate::leave
 //     allocate_slow_or_throw                 otherwise (pool/slow_path.hpp)
-//       pool_core::allocate_block              virtual: the copy that made the pool serves it (pool/concrete_core.hpp)
-//         find_past_cache                        and what to do when there is no memory
-//           pool_memory::allocate                  (pool/memory.hpp)
-//             cache_set::allocate                    a refill (cache/cache_set.hpp)
-//               central::refill                        under the lock of the class (cache/central.hpp)
-//                 slab::take                             the lowest set bits (heap/slab.hpp)
-//             steal, find_slab                       other threads' caches; an empty slab (heap/slab_heap.hpp)
-//             grow                                   a chunk from upstream (heap/upstream.hpp)
+//       allocate_slow                          makes a block_request of class, bytes and alignment
+//         pool_core::allocate_block              virtual: the copy that made the pool serves it (pool/concrete_core.hpp)
+//           pop_cached                             for whom the inlined code finds no cache: another copy, a far pool, a large class
+//           allocate_past_cache                    and what to do when there is no memory
+//             pool_memory::allocate                  (pool/memory.hpp)
+//               cache_set::allocate                    (cache/cache_set.hpp)
+//                 central::refill                        under the lock of the class (cache/central.hpp)
+//                   slab::allocate                         the lowest set bits (heap/slab.hpp)
+//                   slab_heap::allocate                    once per slab: an empty one (heap/slab_heap.hpp)
+//               find_more                              when the class has no block, and the heap no slab
+//                 steal, find_slab                       other threads' caches; slabs that they keep in use
+//                 grow                                   a chunk from upstream (heap/upstream.hpp)
 //
 // A deallocation:
 //
@@ -36,11 +40,12 @@
 //       class_cache::push_hot                  or by deallocate_cold: class_cache::push_cold
 //       gate::leave
 //     deallocate_past_cache                  otherwise (pool/slow_path.hpp)
-//       pool_core::put                         virtual (pool/concrete_core.hpp)
-//         pool_memory::deallocate
-//           cache_set::deallocate
-//             central::flush_half                the older half of the array, under the lock of the class
-//               slab::put                          sets bits
+//       pool_core::deallocate_verified         virtual (pool/concrete_core.hpp)
+//         pool_memory::deallocate                (pool/memory.hpp)
+//           cache_set::deallocate                  (cache/cache_set.hpp)
+//             central::flush_half                    the older half of the array, under the lock of the class (cache/central.hpp)
+//               slab::deallocate                       sets bits (heap/slab.hpp)
+//               slab_heap::deallocate                  a slab without a block in use (heap/slab_heap.hpp)
 //
 // With a class known at compile time its geometry folds into constants. A pool or a block of another copy of the library's state has no
 // cache here, and therefore takes the slow path.
@@ -156,7 +161,7 @@ inline constexpr bool k_has_cache = POOLED_CHECKED == 0 && POOLED_SANITIZE == 0;
 
 // A block from the cache of the place, or null.
 template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(Place const& place, class_index c) noexcept {
+[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_cached(Place const& place, class_index c) noexcept {
     if (!k_has_cache || c == k_large) return nullptr;
     thread_cache* cache = nullptr;
     if constexpr (Place::k_sharing == sharing::local) {
@@ -180,7 +185,7 @@ template <class Place>
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
                                                            std::size_t bytes, std::size_t align) {
-    void* const block = detail::take_cached(place, c);
+    void* const block = detail::pop_cached(place, c);
     return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes, align);
 }
 
@@ -220,7 +225,7 @@ template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes_or_throw(Place const& place, std::size_t bytes,
                                                                  std::size_t align) {
     class_index const c = class_for(bytes, align);
-    void* const block = detail::take_cached(place, c);
+    void* const block = detail::pop_cached(place, c);
     return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes, align);
 }
 
@@ -229,7 +234,7 @@ template <class Place>
 [[nodiscard]] inline void* try_allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
     POOLED_TRY {
         class_index const c = class_for(bytes, align);
-        void* const block = detail::take_cached(place, c);
+        void* const block = detail::pop_cached(place, c);
         return block != nullptr ? block : allocate_slow(place.known_core(), c, bytes, align);
     }
     POOLED_CATCH(std::bad_alloc const&) { return nullptr; }

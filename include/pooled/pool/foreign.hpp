@@ -4,10 +4,11 @@
 // Blocks and pools of another copy of the library's state (plugins/copies.hpp), as this copy uses them.
 //
 //   a block of an unknown pool                every copy is asked: deallocate_elsewhere()
-//   a pool given by reference                 its core is virtual; obtain() makes the page map here ready for each block that it gives
+//   a pool given by reference                 its core is virtual; allocate_elsewhere() makes the page map here ready for its blocks
 //
 // Any thread may call. O(copies).
 
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
@@ -38,11 +39,6 @@ namespace detail {
     return all != nullptr ? all->owner_of(p, g_registry.as_copy()) : nullptr;
 }
 
-// The core of the pool whose id the page map here has for a block; null when it does not know the block.
-[[nodiscard]] inline pool_core* find_core(std::uint32_t pool_id) noexcept {
-    return pool_id != k_no_pool_id ? g_registry.find(pool_id) : nullptr;
-}
-
 // Requires a block that this copy's page map does not know.
 POOLED_API void deallocate_elsewhere(void* p) noexcept;
 
@@ -67,14 +63,11 @@ POOLED_CODE void deallocate_elsewhere(void* p) noexcept {
     POOLED_CATCH(std::bad_alloc const&) { return false; }
 }
 
-// A block that the core gives. If a foreign one has none, objects that are deferred in this copy are destroyed.
-template <class Allocate>
-[[nodiscard]] void* obtain(pool_core& core, Allocate&& allocate) {
-    if (!detail::is_foreign(core)) [[likely]]
-        return allocate();
+// A block of a foreign core, as pool_core::allocate_block(). If it has none, objects that are deferred in this copy are destroyed.
+[[nodiscard]] POOLED_NOINLINE inline void* allocate_elsewhere(pool_core& core, block_request const& what) {
     std::uint64_t seen = ~std::uint64_t{0};
-    void* const block =
-        detail::allocate_or_find(allocate, [&] { return detail::destroy_some_deferred(core, seen); });
+    void* const block = detail::allocate_or_find([&] { return core.allocate_block(what); },
+                                                 [&] { return detail::destroy_some_deferred(core, seen); });
     if (block == nullptr || detail::expect_foreign(block)) return block;
     detail::deallocate_elsewhere(block);
     POOLED_THROW(std::bad_alloc());

@@ -85,26 +85,21 @@ public:
     [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
     [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
 
-    // A block of class `c` for the owner of `cache` (null: a thread without a cache), which has none. `large`: the request, if
-    // class_for() does not serve it. Null when the bound is reached and, at one moment, there was no free block anywhere; throws what
+    // A block for the owner of `cache` (null: a thread without a cache), which has none of the class. Null when the bound is reached and, at one moment, there was no free block anywhere; throws what
     // upstream throws.
-    [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape large = {}) {
+    [[nodiscard]] void* allocate(block_request what, thread_cache* cache) {
         on_slow_call(cache);
-        std::size_t bytes = k_geometry[c].block_bytes;
-        if (is_exact(c, large.bytes)) {
-            if (large.bytes > k_size_max / 4 || large.align > k_size_max / 4) POOLED_NO_MEMORY;
-            if (large.bytes > m_upstream.max_bytes()) return nullptr;
-            bytes = large.bytes;
+        if (is_exact(what.c, what.bytes)) {
+            if (what.bytes > k_size_max / 4 || what.align > k_size_max / 4) POOLED_NO_MEMORY;
+            if (what.bytes > m_upstream.max_bytes()) return nullptr;
+            what.c = k_exact;
             cache = nullptr;
-            c = k_exact;
         }
-        // Blocks of the class that other threads have cached are used before any upstream is called.
-        void* const block = allocate_or_grow(
-            [&] { return m_caches.allocate(c, cache, large); },
-            [&] { return (c != k_exact && (steal(c) || find_slab(c, cache))) || grow(c, large); }, bytes);
+        void* const block = allocate_or_grow(what, cache);
+        class_index const c = what.c;
         if (c >= k_first_large && block != nullptr) {
             std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
-            note_taken(round_up(bytes, k_granule_bytes) * (1 + refilled));
+            note_taken(round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled));
         }
         // Entering that mode takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request in it some 30 ns more.
         if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8) [[unlikely]] {
@@ -122,8 +117,8 @@ public:
     }
 
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
-    // the bound does not allow it. `large`: the request, if one of them is large or k_exact. Strong guarantee. O(spans).
-    [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large = {});
+    // the bound does not allow it. Those of `b` are asked for with the same bytes and alignment. Strong guarantee. O(spans).
+    [[nodiscard]] bool reserve(block_request a, class_index b, std::size_t count);
 
     // Returns all free memory: chunks to upstream, the pages of free blocks to the system. Returns the number
     // of bytes. O(threads + slabs + cached blocks).
@@ -142,7 +137,7 @@ public:
                 return m_slabs.detach_all(under_way);
             });
         }
-        m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
+        m_slabs.return_chunks(all, under_way, slab_heap::refused::abandon);
     }
 
     // Afterwards, no thread uses a cache, and deallocations are counted. True: there was no other reference than the handle's. Requires
@@ -182,9 +177,9 @@ private:
         if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
     }
     // What is left over of memory that came for a large block is left free, as if blocks had been there.
-    [[nodiscard]] bool grow(class_index c, large_shape exact) {
-        std::size_t const bytes = m_slabs.grow(c, exact);
-        if (c >= k_first_large) m_left_free.fetch_add(bytes, std::memory_order_relaxed);
+    [[nodiscard]] bool grow(block_request const& what) {
+        std::size_t const bytes = m_slabs.grow(what);
+        if (what.c >= k_first_large) m_left_free.fetch_add(bytes, std::memory_order_relaxed);
         return bytes != 0;
     }
 
@@ -194,42 +189,46 @@ private:
                                 round_up(bytes, k_granule_bytes) < k_geometry[c].block_bytes);
     }
 
-    // The result of `take`; while that is null, `grow` is called, which says whether another attempt may succeed. A failure of
-    // upstream is treated like a bound. `bytes`: of the block.
-    template <class Take, class Grow>
-    [[nodiscard]] void* allocate_or_grow(Take&& take, Grow&& grow, std::size_t bytes) {
+    // A failure of upstream is treated like a bound.
+    [[nodiscard]] void* allocate_or_grow(block_request const& what, thread_cache* cache) {
+        std::size_t const bytes = what.block_bytes();
         for (;;) {
             std::uint32_t const epoch = m_caches.bound_epoch();
             std::uint64_t const before = m_upstream.calls_ended();
-            if (void* const block = take()) return block;
+            if (void* const block = m_caches.allocate(what, cache)) return block;
             if (m_caches.is_at_bound() && epoch == m_caches.bound_epoch() &&
                 !m_upstream.may_give_soon(bytes, before) && m_slabs.empty_bytes() == 0)
                 return nullptr;
             POOLED_TRY {
-                if (grow()) continue;
+                if (find_more(what, cache)) continue;
             }
             POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
-                if (void* const block = search(take, grow, bytes)) return block;
+                if (void* const block = search(what, cache)) return block;
                 POOLED_RETHROW;
             }
-            return search(take, grow, bytes);
+            return search(what, cache);
         }
+    }
+    // Whether another attempt may succeed. Blocks of the class that other threads have cached are used before any upstream is called.
+    [[nodiscard]] bool find_more(block_request const& what, thread_cache* cache) {
+        if (what.c != k_exact && (steal(what.c) || find_slab(what.c, cache))) return true;
+        return grow(what);
     }
     // At the bound. Null: there was no free block in any cache or list, no free span, and no memory in transit from or to upstream, at
     // one moment.
-    template <class Take, class Grow>
-    [[nodiscard]] POOLED_NOINLINE void* search(Take& take, Grow& grow, std::size_t bytes) {
+    [[nodiscard]] POOLED_NOINLINE void* search(block_request const& what, thread_cache* cache) {
+        std::size_t const bytes = what.block_bytes();
         bound_search at_bound{*this};
         scoped_lock const searching(at_bound);
         // A release that the system refuses ends a call, which is not to be taken for another thread's.
         for (bool may_release = true;;) {
             std::uint64_t const before = m_upstream.calls_ended();
-            if (void* const block = take()) return block;
+            if (void* const block = m_caches.allocate(what, cache)) return block;
             // A block that is longer than the free spans needs its own chunk.
             bool const has_empty = may_release && m_slabs.empty_bytes() != 0;
             bool const released = has_empty && m_slabs.release_chunks() != 0;
             may_release = may_release && (released || !has_empty);
-            if (grow()) continue;
+            if (find_more(what, cache)) continue;
             if (m_upstream.has_failed(bytes)) return nullptr;
             if (!released && !m_upstream.wait_for_call(before)) return nullptr;
         }
@@ -365,16 +364,16 @@ inline std::size_t pool_memory::release_free() noexcept {
 }
 
 // An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
-inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count, large_shape large) {
-    if (large.bytes > k_size_max / 4) POOLED_THROW(not_enough_memory(large.bytes));
+inline bool pool_memory::reserve(block_request a, class_index b, std::size_t count) {
+    if (a.bytes > k_size_max / 4) POOLED_THROW(not_enough_memory(a.bytes));
     if (count == 0) return true;
-    if (is_exact(a, large.bytes)) a = k_exact;
-    if (is_exact(b, large.bytes)) b = k_exact;
-    class_index const smaller = detail::smaller(a, b);
+    if (is_exact(a.c, a.bytes)) a.c = k_exact;
+    if (is_exact(b, a.bytes)) b = k_exact;
+    class_index const smaller = detail::smaller(a.c, b);
     // A block that no class serves shares no span with others, so as many are reserved of each kind.
-    bool const are_apart = smaller != k_exact && (a == k_exact || b == k_exact);
-    class_index const larger = are_apart ? smaller : detail::larger(a, b);
-    slab_heap::request const what = m_slabs.request_for(larger, large);
+    bool const are_apart = smaller != k_exact && (a.c == k_exact || b == k_exact);
+    class_index const larger = are_apart ? smaller : detail::larger(a.c, b);
+    slab_heap::span_request const what = m_slabs.span_for({larger, a.bytes, a.align});
     // A request beyond the bound or the address space is refused before any chunk is requested.
     std::size_t const all = saturating_multiply(count, what.bytes);
     if (all > m_upstream.max_bytes()) return false;
@@ -409,7 +408,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         if (!attempt(is_of_one_class) && (is_of_one_class || !attempt(true))) return false;
     }
     if (m_options.touch_reserved) m_slabs.touch(mine);
-    if (are_apart && !reserve(k_exact, k_exact, count, large)) return false;
+    if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;
     mine.settle();
     return true;
 }

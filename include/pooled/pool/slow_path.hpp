@@ -45,10 +45,9 @@ POOLED_API void deallocate_slow(std::uint32_t pool_id, class_index c, void* p, s
 // A block that the inlined code has verified, and that the thread's cache does not take.
 POOLED_API void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept;
 
-// Memory for objects that are made later: as pool_core::reserve(), of which `request` is what is asked for; throws exhausted when the
+// Memory for objects that are made later: as pool_core::reserve(), ; throws exhausted when the
 // bound does not allow it.
-POOLED_API void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
-                                large_shape request);
+POOLED_API void reserve_classes(pool_core& core, block_request a, class_index b, std::size_t count);
 
 // The calling thread uses a local pool from now on.
 POOLED_API void adopt(pool_core const& core);
@@ -58,14 +57,22 @@ POOLED_API void adopt(pool_core const& core);
 POOLED_CODE void* allocate_slow(pool_core* known, class_index c, std::size_t bytes, std::size_t align) {
     t_state().use_own_gate();
     pool_core& core = known != nullptr ? *known : g_registry.default_core();
+    block_request const what(c, bytes, align);
     checks::on_request(core, bytes, align);
-    return detail::obtain(core, [&] { return core.allocate_block(c, bytes, align); });
+    if (g_registry.is_foreign(core)) [[unlikely]]
+        return allocate_elsewhere(core, what);
+    return core.allocate_block(what);
 }
 POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes,
                                          std::size_t align) {
     void* const block = allocate_slow(known, c, bytes, align);
     if (block == nullptr) (known != nullptr ? *known : g_registry.default_core()).throw_exhausted(bytes);
     return block;
+}
+
+// The core of the pool whose id the page map here has for a block; null when it does not know the block.
+[[nodiscard]] inline pool_core* find_core(std::uint32_t pool_id) noexcept {
+    return pool_id != k_no_pool_id ? g_registry.find(pool_id) : nullptr;
 }
 
 // cold: GCC otherwise guesses which class the virtual function is of, and each source that drops objects contains the heap.
@@ -78,14 +85,13 @@ POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::s
                                                      void* block) noexcept {
     t_state().use_own_gate();
     pool_core* const core = find_core(pool_id);
-    core != nullptr ? core->put(c, block) : deallocate_elsewhere(block);
+    core != nullptr ? core->deallocate_verified(c, block) : deallocate_elsewhere(block);
 }
 
-POOLED_CODE void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
-                                 large_shape request) {
-    checks::on_request(core, request.bytes, request.align);
-    if (core.reserve(a, b, count, request)) return;
-    std::size_t const bytes = a < k_first_large ? k_geometry[a].block_bytes : request.bytes;
+POOLED_CODE void reserve_classes(pool_core& core, block_request a, class_index b, std::size_t count) {
+    checks::on_request(core, a.bytes, a.align);
+    if (core.reserve(a, b, count)) return;
+    std::size_t const bytes = a.c < k_first_large ? k_geometry[a.c].block_bytes : a.bytes;
     core.throw_exhausted(saturating_multiply(count, bytes));
 }
 

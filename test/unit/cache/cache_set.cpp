@@ -276,13 +276,13 @@ TEST(bound_slots_test, are_not_taken_for_untouched_however_often_a_block_came_an
     bound_slots slots;
     bound_slots::view seen;
     constexpr class_index k_class = class_for(48, 8);
-    ASSERT_EQ(slots.take(k_class, seen), nullptr);
+    ASSERT_EQ(slots.pop(k_class, seen), nullptr);
     EXPECT_TRUE(slots.were_empty(seen));
     alignas(64) std::byte block[64];
     for (int i = 0; i < 10'000; ++i) {
         bound_slots::view unused;
-        ASSERT_NE(slots.put(k_class, block), 0U);
-        ASSERT_EQ(slots.take(k_class, unused), block);
+        ASSERT_NE(slots.push(k_class, block), 0U);
+        ASSERT_EQ(slots.pop(k_class, unused), block);
         ASSERT_FALSE(slots.were_empty(seen)) << i;
     }
 }

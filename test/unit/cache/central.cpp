@@ -58,7 +58,7 @@ protected:
         std::vector<void*> blocks;
         std::scoped_lock const lock(*list);
         for (std::size_t i = 0; i < count; ++i)
-            if (void* const p = list->take_one()) blocks.push_back(p);
+            if (void* const p = list->allocate_one(k_class)) blocks.push_back(p);
         EXPECT_TRUE(list->is_valid());
         return blocks;
     }
@@ -273,7 +273,7 @@ TEST_F(central_test, keeps_no_recent_block_when_all_others_came_back_whatever_th
     auto const its_list = std::make_unique<central>(its_pool, k_class);
     std::scoped_lock const lock(*its_list);
     std::vector<void*> blocks;
-    while (void* const p = its_list->take_one())
+    while (void* const p = its_list->allocate_one(k_class))
         blocks.push_back(p);
     std::vector<void*> apart;
     for (std::size_t i = 0; i < 32; ++i)
@@ -305,7 +305,7 @@ TEST_F(central_test, sets_the_bits_of_recent_blocks_before_it_purges_or_reserves
     }
     EXPECT_FALSE(list->has_recent());
     for (int i = 0; i < 4; ++i)
-        EXPECT_NE(list->take_one(), nullptr);
+        EXPECT_NE(list->allocate_one(k_class), nullptr);
     list->flush(blocks);
 }
 
@@ -355,7 +355,7 @@ TEST_F(central_death_test, reports_an_address_behind_the_end_of_a_short_slab) {
     central::context const tiny_pool{tiny, k_pool_id, true};
     central small(tiny_pool, k_48);
     std::scoped_lock const lock(small);
-    void* const p = small.take_one();
+    void* const p = small.allocate_one(k_48);
     void* const behind = static_cast<std::byte*>(p) + 1008;
     EXPECT_DEATH(small.flush({&behind, 1}), "into pool 'packets': no block starts there");
     small.flush({&p, 1});

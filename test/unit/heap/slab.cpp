@@ -49,7 +49,7 @@ protected:
     }
     [[nodiscard]] std::vector<void*> take(std::uint32_t count) {
         std::vector<void*> blocks(count);
-        std::uint32_t const taken = one.take(count, blocks.data() + count);
+        std::uint32_t const taken = one.allocate(count, blocks.data() + count);
         return {blocks.rbegin(), blocks.rbegin() + taken};
     }
     // `offset`: behind the first block's start.
@@ -58,7 +58,7 @@ protected:
     }
     // The number of leading blocks that were put.
     [[nodiscard]] std::size_t put(span<void* const> blocks) {
-        void* const* const end = one.put(blocks.begin(), blocks.end(), k_geometry[one.size_class]);
+        void* const* const end = one.deallocate(blocks.begin(), blocks.end(), k_geometry[one.size_class]);
         return static_cast<std::size_t>(end - blocks.begin());
     }
     [[nodiscard]] std::size_t put(void* p) { return put({&p, 1}); }
@@ -192,7 +192,7 @@ TEST(slab_of_one_block, notes_that_all_of_its_pages_are_used_also_those_beyond_4
     records.back().purged = std::uint8_t{1};
     one.note_purged();
     void* block = nullptr;
-    EXPECT_EQ(one.take(1, &block + 1), 1U);
+    EXPECT_EQ(one.allocate(1, &block + 1), 1U);
     EXPECT_EQ(records.back().purged, 0U);
 }
 

@@ -45,12 +45,12 @@ slab_heap::shape shape_of(std::size_t chunk_bytes, bool has_small_slabs = false)
             .starts_small = false};
 }
 
-[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::attempt& by, slab_heap::request const& what,
+[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::attempt& by, slab_heap::span_request const& what,
                            std::size_t count) {
     return heap.reserve(by, what, [&] { return heap.claim(by, what, count); });
 }
 // All of it, or nothing.
-[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::request const& what, std::size_t count) {
+[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::span_request const& what, std::size_t count) {
     slab_heap::attempt mine(heap, {what.c, what.c});
     bool const is_done = reserve(heap, mine, what, count);
     if (is_done) mine.settle();
@@ -60,20 +60,20 @@ slab_heap::shape shape_of(std::size_t chunk_bytes, bool has_small_slabs = false)
 class slab_heap_test : public testing::Test {
 protected:
     [[nodiscard]] slab& take_or_grow(slab_heap& heap, class_index c) {
-        slab* s = heap.take(c);
+        slab* s = heap.allocate(c);
         if (s == nullptr) {
             EXPECT_TRUE(heap.grow(c));
-            s = heap.take(c);
+            s = heap.allocate(c);
         }
         EXPECT_TRUE(heap.is_valid());
         return *s;
     }
 
     [[nodiscard]] slab& take_exact_or_grow(slab_heap& heap, std::size_t bytes, std::size_t align) {
-        slab* s = heap.take(k_exact, {bytes, align});
+        slab* s = heap.allocate({k_exact, bytes, align});
         if (s == nullptr) {
-            EXPECT_TRUE(heap.grow(k_exact, {bytes, align}));
-            s = heap.take(k_exact, {bytes, align});
+            EXPECT_TRUE(heap.grow({k_exact, bytes, align}));
+            s = heap.allocate({k_exact, bytes, align});
         }
         EXPECT_TRUE(heap.is_valid());
         EXPECT_EQ(address_of(s->blocks) % align, 0U);
@@ -91,11 +91,11 @@ TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
     slab& first = take_or_grow(heap, k_48);
     EXPECT_EQ(memory.bytes(), k_mib);
     for (std::size_t i = 1; i < k_mib / k_slab_bytes; ++i) {
-        slab* const next = heap.take(k_1500);
+        slab* const next = heap.allocate(k_1500);
         ASSERT_NE(next, nullptr);
         EXPECT_EQ(next->memory(), first.memory() + i * k_slab_bytes);
     }
-    EXPECT_EQ(heap.take(k_48), nullptr);
+    EXPECT_EQ(heap.allocate(k_48), nullptr);
     EXPECT_EQ(memory.allocations(), 1U);
 }
 
@@ -140,7 +140,7 @@ TEST_F(slab_heap_test, takes_no_chunk_that_is_smaller_than_a_block) {
     test::frugal_upstream crumbs(memory, 3 * k_granule_bytes);
     upstream fragmented(&crumbs, 0, false);
     slab_heap heap(shape_of(k_mib + k_granule_bytes), fragmented);
-    EXPECT_THROW(static_cast<void>(heap.grow(k_exact, {3 * k_granule_bytes + 1, 1})), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(heap.grow({k_exact, 3 * k_granule_bytes + 1, 1})), std::bad_alloc);
     EXPECT_EQ(fragmented.used(), 0U);
     EXPECT_EQ(memory.allocations(), 0U);
 }
@@ -168,7 +168,7 @@ TEST_F(slab_heap_test, makes_a_slab_of_the_chunk_that_an_upstream_has_for_any_cl
     slab_heap heap(shape_of(k_mib), source);
     for (class_index c = 0; c < k_first_large; ++c) {
         ASSERT_TRUE(heap.grow(c));
-        slab* const s = heap.take(c);
+        slab* const s = heap.allocate(c);
         ASSERT_NE(s, nullptr) << "of blocks of " << k_geometry[c].block_bytes;
         EXPECT_TRUE(heap.is_valid());
     }
@@ -183,10 +183,10 @@ TEST_F(slab_heap_test, has_a_span_for_each_block_that_no_class_serves_at_any_ali
         for (std::size_t align = 1; align <= 4 * k_mib; align *= 2)
             used.push_back(&take_exact_or_grow(heap, bytes, align));
     for (std::size_t i = 0; i < used.size(); i += 2)
-        heap.put(*used[i]);
+        heap.deallocate(*used[i]);
     EXPECT_TRUE(heap.is_valid());
     for (std::size_t i = 1; i < used.size(); i += 2)
-        heap.put(*used[i]);
+        heap.deallocate(*used[i]);
     EXPECT_TRUE(heap.is_valid());
     EXPECT_EQ(heap.release_chunks(), memory.most_bytes()) << "all of it was in use at once";
     EXPECT_EQ(memory.bytes(), 0U);
@@ -199,12 +199,12 @@ TEST_F(slab_heap_test, takes_blocks_of_large_alignments_from_ordinary_chunks) {
         used.push_back(&take_exact_or_grow(heap, 64, 2 * k_granule_bytes));
     EXPECT_EQ(memory.allocations(), 2U);
     for (int i = 0; i < 50; ++i) {
-        slab* const between = heap.take(k_exact, {k_granule_bytes, 1});
+        slab* const between = heap.allocate({k_exact, k_granule_bytes, 1});
         ASSERT_NE(between, nullptr) << "what lies between them serves other blocks";
         used.push_back(between);
     }
     for (slab* const s : used)
-        heap.put(*s);
+        heap.deallocate(*s);
     EXPECT_TRUE(heap.is_valid());
     EXPECT_EQ(heap.release_chunks(), memory.most_bytes());
 }
@@ -213,19 +213,19 @@ TEST_F(slab_heap_test, takes_blocks_of_large_alignments_from_ordinary_chunks) {
 // before all of them.
 struct heap_of_misfits {
     explicit heap_of_misfits(upstream& from) : heap(shape_of(4 * k_mib), from) {
-        EXPECT_TRUE(heap.grow(k_exact, {64, 4 * k_mib}));
-        while (slab* const s = heap.take(k_exact, {k_granule_bytes, 1}))
+        EXPECT_TRUE(heap.grow({k_exact, 64, 4 * k_mib}));
+        while (slab* const s = heap.allocate({k_exact, k_granule_bytes, 1}))
             all.push_back(s);
     }
-    void free_fitting() { heap.put(*all[100]); }
+    void free_fitting() { heap.deallocate(*all[100]); }
     // Those from granule `first` to `end`. Returns how many.
     std::size_t free_misfits(std::size_t first, std::size_t end) {
         std::size_t count = 0;
         for (std::size_t i = first | 1; i < end; i += 2)
-            if (i != 99 && i != 101) heap.put(*all[i]), ++count;
+            if (i != 99 && i != 101) heap.deallocate(*all[i]), ++count;
         return count;
     }
-    [[nodiscard]] slab* take() { return heap.take(k_exact, {64, 2 * k_granule_bytes}); }
+    [[nodiscard]] slab* take() { return heap.allocate({k_exact, 64, 2 * k_granule_bytes}); }
 
     slab_heap heap;
     std::vector<slab*> all;
@@ -270,11 +270,11 @@ TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
     static_cast<void>(heap.take_fewest_free());
     slab& b = take_or_grow(heap, k_48);
     slab& c = take_or_grow(heap, k_48);
-    heap.put(b);
+    heap.deallocate(b);
     EXPECT_EQ(heap.take_fewest_free(), 5 * k_slab_bytes);
     EXPECT_EQ(heap.take_fewest_free(), 6 * k_slab_bytes) << "the next period begins with what is free now";
-    heap.put(a);
-    heap.put(c);
+    heap.deallocate(a);
+    heap.deallocate(c);
     heap.release_chunks();
     EXPECT_EQ(heap.take_fewest_free(), 0U);
     EXPECT_TRUE(heap.is_valid());
@@ -282,7 +282,7 @@ TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
 
 TEST_F(slab_heap_test, purges_pages_only_of_memory_from_the_system) {
     slab_heap heap(shape_of(k_mib), from);
-    heap.put(take_or_grow(heap, k_48));
+    heap.deallocate(take_or_grow(heap, k_48));
     EXPECT_EQ(heap.purge(), 0U);
 }
 
@@ -299,24 +299,24 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_spans_back_once) {
     upstream from(nullptr, 0, false);
     slab_heap heap(shape_of(4 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
-    slab& a = *heap.take(k_48);
-    slab& b = *heap.take(k_48);
+    slab& a = *heap.allocate(k_48);
+    slab& b = *heap.allocate(k_48);
     platform::touch_pages(a.memory(), a.bytes());
     platform::touch_pages(b.memory(), b.bytes());
-    heap.put(a);
+    heap.deallocate(a);
     ASSERT_EQ(test::resident_pages(a.memory(), a.bytes()), a.bytes() / platform::k_page_bytes);
     EXPECT_EQ(heap.purge(), 3 * k_slab_bytes);
     EXPECT_EQ(test::resident_pages(a.memory(), a.bytes()), 0U);
     EXPECT_EQ(test::resident_pages(b.memory(), b.bytes()), b.bytes() / platform::k_page_bytes)
         << "it is in use";
     EXPECT_EQ(heap.purge(), 0U) << "a second time there is nothing to give";
-    heap.put(b);
+    heap.deallocate(b);
     EXPECT_EQ(heap.purge(), k_slab_bytes);
-    slab& again = *heap.take(k_48);
+    slab& again = *heap.allocate(k_48);
     void* block = nullptr;
-    EXPECT_EQ(again.take(1, &block + 1), 1U);
-    EXPECT_EQ(again.put(&block, &block + 1, k_geometry[k_48]), &block + 1);
-    heap.put(again);
+    EXPECT_EQ(again.allocate(1, &block + 1), 1U);
+    EXPECT_EQ(again.deallocate(&block, &block + 1, k_geometry[k_48]), &block + 1);
+    heap.deallocate(again);
     EXPECT_EQ(heap.purge(), platform::k_page_bytes) << "one page was used since";
 }
 
@@ -326,18 +326,18 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_a_slab_in_use_back_once) {
     upstream from(nullptr, 0, false);
     slab_heap heap(shape_of(k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_1k));
-    slab& s = *heap.take(k_1k);
+    slab& s = *heap.allocate(k_1k);
     constexpr std::size_t k_page = platform::k_page_bytes;
     std::vector<void*> blocks(9);
-    static_cast<void>(s.take(6, blocks.data() + 6));
+    static_cast<void>(s.allocate(6, blocks.data() + 6));
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), k_slab_bytes - 2 * k_page);
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), 0U);
-    static_cast<void>(s.take(3, blocks.data() + 9));  // into the third page
+    static_cast<void>(s.allocate(3, blocks.data() + 9));  // into the third page
     void* const* const end = blocks.data() + blocks.size();
-    ASSERT_EQ(s.put(blocks.data(), end, k_geometry[k_1k]), end);
+    ASSERT_EQ(s.deallocate(blocks.data(), end, k_geometry[k_1k]), end);
     EXPECT_EQ(heap.purge(s, 0, k_slab_bytes), 3 * k_page)
         << "those that were handed out since, or never purged";
-    heap.put(s);
+    heap.deallocate(s);
     EXPECT_EQ(heap.purge(), 0U) << "also when it is of no class any more";
 }
 
@@ -347,15 +347,15 @@ TEST(slab_heap_of_system_memory, remembers_which_pages_it_gave_back_when_a_span_
     slab_heap heap(shape_of(4 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
     EXPECT_EQ(heap.purge(), 4 * k_slab_bytes);
-    slab& s = *heap.take(k_48);
+    slab& s = *heap.allocate(k_48);
     EXPECT_EQ(heap.purge(), 0U);
-    heap.put(s);
+    heap.deallocate(s);
     EXPECT_EQ(heap.purge(), 0U) << "no block was used";
-    slab& exact = *heap.take(k_exact, {2 * k_slab_bytes, 16});
+    slab& exact = *heap.allocate({k_exact, 2 * k_slab_bytes, 16});
     void* block = nullptr;
-    EXPECT_EQ(exact.take(1, &block + 1), 1U);
-    EXPECT_EQ(exact.put(&block, &block + 1, k_geometry[k_exact]), &block + 1);
-    heap.put(exact);
+    EXPECT_EQ(exact.allocate(1, &block + 1), 1U);
+    EXPECT_EQ(exact.deallocate(&block, &block + 1, k_geometry[k_exact]), &block + 1);
+    heap.deallocate(exact);
     EXPECT_EQ(heap.purge(), 2 * k_slab_bytes) << "the caller may have written to all of it";
 }
 
@@ -366,9 +366,9 @@ TEST(slab_heap_of_system_memory, purges_the_ends_of_the_longest_spans_first) {
     ASSERT_TRUE(heap.grow(k_48));
     std::vector<slab*> slabs;
     for (int i = 0; i < 4; ++i)
-        slabs.push_back(heap.take(k_48));
+        slabs.push_back(heap.allocate(k_48));
     for (std::size_t const i : {0U, 1U, 3U})
-        heap.put(*slabs[i]);
+        heap.deallocate(*slabs[i]);
     EXPECT_EQ(heap.purge(1), k_granule_bytes);
     EXPECT_EQ(purged_pages(*slabs[0]), k_granule_bytes / platform::k_page_bytes);
     EXPECT_NE(slabs[0]->last_record().purged, 0U);
@@ -383,10 +383,10 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_many_spans_back_in_steps) {
     slab_heap heap(shape_of(16 * k_mib), from);
     ASSERT_TRUE(heap.grow(k_48));
     std::vector<slab*> all;
-    while (slab* const s = heap.take(k_exact, {k_granule_bytes, 1}))
+    while (slab* const s = heap.allocate({k_exact, k_granule_bytes, 1}))
         all.push_back(s);
     for (std::size_t i = 0; i < all.size(); i += 2)
-        heap.put(*all[i]);
+        heap.deallocate(*all[i]);
     heap.begin_purge(8 * k_granule_bytes);
     while (heap.is_purging())
         heap.purge_some();
@@ -410,7 +410,7 @@ TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_t
     alignas(slab_heap::attempt) std::array<std::byte, sizeof(slab_heap::attempt)> lost;
     std::thread([&] {
         auto* const by = ::new (static_cast<void*>(lost.data())) slab_heap::attempt(heap, {k_48, k_48});
-        EXPECT_TRUE(reserve(heap, *by, heap.request_for(k_48), 1));
+        EXPECT_TRUE(reserve(heap, *by, heap.span_for(k_48), 1));
     }).join();
     EXPECT_TRUE(heap.has_reservations());
     heap.forget_others();
@@ -420,14 +420,14 @@ TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_t
 
 TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
     slab_heap heap(shape_of(k_slab_bytes), from);
-    ASSERT_TRUE(reserve(heap, heap.request_for(k_48), 1));
-    slab* const used = heap.take(k_48);
+    ASSERT_TRUE(reserve(heap, heap.span_for(k_48), 1));
+    slab* const used = heap.allocate(k_48);
     ASSERT_NE(used, nullptr);
     heap.forget_reservations();
     EXPECT_TRUE(heap.is_valid());
-    heap.put(*used);
+    heap.deallocate(*used);
     EXPECT_TRUE(heap.is_valid());
-    EXPECT_NE(heap.take(k_32k), nullptr) << "any class may have it now";
+    EXPECT_NE(heap.allocate(k_32k), nullptr) << "any class may have it now";
 }
 
 TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails) {
@@ -435,14 +435,14 @@ TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails
     {
         slab_heap::attempt first(heap, {k_48, k_48});
         slab_heap::attempt second(heap, {k_48, k_48});
-        ASSERT_TRUE(reserve(heap, first, heap.request_for(k_48), k_slab_bytes / 48));
+        ASSERT_TRUE(reserve(heap, first, heap.span_for(k_48), k_slab_bytes / 48));
         first.settle();
-        ASSERT_TRUE(reserve(heap, second, heap.request_for(k_48), 2 * (k_slab_bytes / 48)));
+        ASSERT_TRUE(reserve(heap, second, heap.span_for(k_48), 2 * (k_slab_bytes / 48)));
     }
     EXPECT_TRUE(heap.is_valid());
     EXPECT_EQ(memory.bytes(), k_slab_bytes);
-    EXPECT_EQ(heap.take(k_32k), nullptr);
-    EXPECT_NE(heap.take(k_48), nullptr);
+    EXPECT_EQ(heap.allocate(k_32k), nullptr);
+    EXPECT_NE(heap.allocate(k_48), nullptr);
 }
 
 // Of blocks that no class serves.
@@ -450,11 +450,11 @@ TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails
 TEST_F(slab_heap_test, aligns_a_block_also_where_a_longer_span_is_reserved) {
     slab_heap heap(shape_of(4 * k_mib), from);
     static_cast<void>(take_exact_or_grow(heap, k_granule_bytes, 1));
-    ASSERT_TRUE(reserve(heap, heap.request_for(k_exact, {2 * k_mib, 1}), 1));
+    ASSERT_TRUE(reserve(heap, heap.span_for({k_exact, 2 * k_mib, 1}), 1));
     slab& s = take_exact_or_grow(heap, k_slab_bytes, 16 * k_slab_bytes);
     EXPECT_EQ(s.memory() + s.colour(), s.blocks);
     EXPECT_EQ(g_page_map.find(s.blocks).slab_at(), &s);
-    heap.put(s);
+    heap.deallocate(s);
     EXPECT_TRUE(heap.is_valid());
 }
 
@@ -479,17 +479,17 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
                 break;
             case 2:
                 static_cast<void>(random() % 4 == 0
-                                      ? reserve(heap, heap.request_for(k_exact, {bytes, align}), random() % 4)
-                                      : reserve(heap, heap.request_for(c), random() % 2000));
+                                      ? reserve(heap, heap.span_for({k_exact, bytes, align}), random() % 4)
+                                      : reserve(heap, heap.span_for(c), random() % 2000));
                 break;
             case 3:
                 static_cast<void>(heap.take_fewest_free());
                 break;
             case 4:
-                static_cast<void>(random() % 4 == 0 ? heap.grow(k_exact, {bytes, align}) : heap.grow(c));
+                static_cast<void>(random() % 4 == 0 ? heap.grow({k_exact, bytes, align}) : heap.grow(c));
                 break;
             case 5:
-                if (slab* const s = heap.take(k_exact, {bytes, align})) {
+                if (slab* const s = heap.allocate({k_exact, bytes, align})) {
                     ASSERT_EQ(address_of(s->blocks) % align, 0U);
                     ASSERT_GE(s->block_bytes(), bytes);
                     used.push_back(s);
@@ -499,12 +499,12 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
             case 7:
             case 8:
             case 9:
-                if (slab* const s = heap.take(c)) used.push_back(s);
+                if (slab* const s = heap.allocate(c)) used.push_back(s);
                 break;
             default:
                 if (used.empty()) break;
                 std::swap(used[random() % used.size()], used.back());
-                heap.put(*used.back());
+                heap.deallocate(*used.back());
                 used.pop_back();
             }
         } catch (test::injected_failure const&) {  // NOLINT: what failed must have changed nothing
@@ -514,7 +514,7 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
         ASSERT_LE(memory.bytes(), 40 * k_slab_bytes);
     }
     for (slab* const s : used)
-        heap.put(*s);
+        heap.deallocate(*s);
     heap.forget_reservations();
     heap.release_chunks();
     EXPECT_EQ(memory.bytes(), 0U);

@@ -77,13 +77,13 @@ protected:
     }
 
     // As the owner of the cache does: the fast path, then the slow one.
-    [[nodiscard]] void* take(std::size_t i, class_index c, large_shape large = {}) {
+    [[nodiscard]] void* take(std::size_t i, block_request const& what) {
         void* cached = nullptr;
         if (caches[i].gate.enter()) {
-            cached = caches[i].pop(c);
+            cached = caches[i].pop(what.c);
             caches[i].gate.leave();
         }
-        return cached != nullptr ? cached : memory->allocate(c, &caches[i], large);
+        return cached != nullptr ? cached : memory->allocate(what, &caches[i]);
     }
     void give(std::size_t i, class_index c, void* block) {
         if (caches[i].gate.enter()) {
@@ -104,7 +104,7 @@ protected:
             give(i, c, p);
     }
     [[nodiscard]] void* take_large(std::size_t i) {
-        return take(i, large_class_for(k_large_bytes, 16), {k_large_bytes, 16});
+        return take(i, {large_class_for(k_large_bytes, 16), k_large_bytes, 16});
     }
     [[nodiscard]] pooled::pool_stats stats() {
         pooled::pool_stats sum;
@@ -195,7 +195,7 @@ TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_span
     for (std::size_t const count : {2U, 4U, 12U}) {
         std::vector<void*> all;
         while (all.size() < count)
-            all.push_back(memory->allocate(k_exact, nullptr, {2 * k_exact_bytes, 16}));  // never touched
+            all.push_back(memory->allocate({k_exact, 2 * k_exact_bytes, 16}, nullptr));  // never touched
         std::size_t const most = upstream_memory.bytes();
         for (void* const p : all)
             EXPECT_FALSE(memory->deallocate(k_exact, nullptr, p));
@@ -206,7 +206,7 @@ TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_span
 
 TEST_F(pool_memory_test, that_is_closed_ends_with_the_last_block_that_returns_of_any_size) {
     void* const small = memory->allocate(k_48, nullptr);
-    void* const exact = memory->allocate(k_exact, nullptr, {k_exact_bytes, 16});
+    void* const exact = memory->allocate({k_exact, k_exact_bytes, 16}, nullptr);
     {
         std::scoped_lock const lock(memory->caches());
         EXPECT_FALSE(memory->close());

@@ -207,7 +207,7 @@ private:
     // For a class that has small chunks, or when upstream refused a slab. Free blocks of the pool are used first.
     [[nodiscard]] POOLED_NOINLINE void* take_small(class_index c, std::size_t bytes, std::size_t align) {
         if (blocks_of_slab(c) <= m_options.max_blocks_per_chunk)
-            if (void* const p = core().take_free(c, bytes, align)) return p;
+            if (void* const p = core().take_free({c, bytes, align})) return p;
         detail::scoped_lock const lock(m_mutex);
         small_class& mine = m_small[c];
         if (mine.first == nullptr) add_small_chunk(c);
