@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -73,6 +74,50 @@ TEST(our_singleton_pool, serves_a_forked_child_whatever_its_threads_were_at) {
     }
     stop = true;
     other.join();
+}
+
+TEST(our_default_mutex, keeps_out_a_thread_that_starts_while_it_is_held) {
+    if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a fork of several threads";
+    auto const holds = [] {  // a child has one thread, and knows it
+        compat::details::pool::default_mutex mutex;
+        int value = 0;
+        int seen = 0;
+        mutex.lock();
+        std::thread late([&] {
+            mutex.lock();
+            seen = value;
+            mutex.unlock();
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        value = 1;
+        mutex.unlock();
+        late.join();
+        mutex.lock();
+        bool const is_taken = !mutex.try_lock();
+        mutex.unlock();
+        return seen == 1 && is_taken && mutex.try_lock();
+    };
+    EXPECT_EQ(test::in_child(holds), 0);
+}
+
+TEST(our_singleton_pool, has_a_mutex_that_is_no_constant) {
+    static int made = 0;
+    static int depth = 0;
+    static int locks = 0;  // a fork locks it, too
+    struct tag;
+    struct made_at_run_time {
+        made_at_run_time() { ++made; }
+        ~made_at_run_time() { ADD_FAILURE() << "a thread that runs until the end may hold it"; }
+        void lock() { ++locks, ++depth; }
+        void unlock() { --depth; }
+    };
+    using pool = compat::singleton_pool<tag, 64, compat::default_user_allocator_new_delete, made_at_run_time>;
+    int const before = locks;
+    pool::free(pool::malloc());
+    EXPECT_EQ(locks, before + 2);
+    EXPECT_EQ(made, 1) << "one mutex";
+    EXPECT_EQ(depth, 0);
+    EXPECT_TRUE(pool::purge_memory());
 }
 
 // Odd user allocators.

@@ -60,6 +60,15 @@ public:
         if (m_state.exchange(k_free, std::memory_order_release) == k_contended) Atomics::wake_one(m_state);
     }
 
+    // The same in a process of one thread, without a locked instruction. A lock that is taken so may be freed by unlock(), and the
+    // other way round: who starts a thread orders what was before, and who joins the last one sees what it did.
+    void lock_alone() noexcept {
+        if (m_state.load(std::memory_order_relaxed) != k_free) [[unlikely]]
+            return wait(k_attempts);
+        m_state.store(k_held, std::memory_order_relaxed);
+    }
+    void unlock_alone() noexcept { m_state.store(k_free, std::memory_order_relaxed); }
+
 private:
     template <class>
     friend struct record_access;

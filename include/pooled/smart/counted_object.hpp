@@ -26,6 +26,7 @@
 #include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/instrument/hardened.hpp"
+#include "pooled/os/single_threaded.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
@@ -38,23 +39,9 @@
 #include <memory>
 #include <new>
 #include <type_traits>
-#if defined(__GLIBC__) && __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#define POOLED_HAS_SINGLE_THREADED 1
-#endif
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
-
-// True only while the process has one thread: glibc says so in a byte, which becomes 0 before pthread_create() makes a second one. A count
-// changes by plain loads and stores then, as those of libstdc++'s std::shared_ptr do.
-[[nodiscard]] POOLED_ALWAYS_INLINE bool is_single_threaded() noexcept {
-#if POOLED_HAS_SINGLE_THREADED
-    return __libc_single_threaded != 0;
-#else
-    return false;
-#endif
-}
 
 struct count_header {
     static constexpr std::uint64_t k_strong_one = 1;

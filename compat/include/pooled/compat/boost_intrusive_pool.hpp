@@ -15,7 +15,7 @@
 //
 // Any number of threads may take and drop items, copy and drop handles, query, check() and clear() a pool. Constructing, destroying,
 // moving or init() of a pool, and setting its recycle method, are for one thread alone. The drop of an item's only handle runs no
-// locked instruction. docs/migration.md lists the differences.
+// locked instruction. compat/README.md lists the differences.
 
 #include "pooled/allocator.hpp"
 #include "pooled/base/atomics.hpp"

@@ -12,7 +12,7 @@
 //   pool, object_pool, simple_segregated_storage                                                 one thread at a time
 //   singleton_pool, pool_allocator, fast_pool_allocator                                          any thread
 //
-// Nothing here is [[nodiscard]]: programs written for Boost must compile as they are. docs/migration.md lists the differences.
+// Nothing here is [[nodiscard]]: programs written for Boost must compile as they are. compat/README.md lists the differences.
 // `malloc` and `free` stand in parentheses where they are declared and called: a program may define macros of these names.
 // The interface is that of Boost.Pool, by Stephen Cleary and its later maintainers.
 
@@ -21,6 +21,7 @@
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/os/raw_mutex.hpp"
+#include "pooled/os/single_threaded.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -90,9 +91,9 @@ public:
 
     // `requested_size`: bytes of a chunk. `next_size`, `max_size`: how many chunks to ask the user's allocator for, at first
     // and at most (0: no limit). `align`: of the chunks; if it is not given, the largest that a type of that size can need, up to 64.
-    explicit pool(size_type requested_size, size_type next_size = 32, size_type max_size = 0)
+    explicit constexpr pool(size_type requested_size, size_type next_size = 32, size_type max_size = 0)
         : pool(requested_size, next_size, max_size, details::chunk_align(requested_size)) {}
-    pool(size_type requested_size, size_type next_size, size_type max_size, std::size_t align)
+    constexpr pool(size_type requested_size, size_type next_size, size_type max_size, std::size_t align)
         : m_bytes(chunk_bytes(requested_size, align)), m_align(align), m_requested(requested_size) {
         set_next_size(next_size);
         set_max_size(max_size);
@@ -107,7 +108,7 @@ public:
     POOLED_ALWAYS_INLINE void*(malloc)() {
         if (m_top != m_recent) {
             void* const recent = *--m_top;
-            if (recent == nullptr)
+            if (recent == nullptr || m_top == m_limit)
                 __builtin_unreachable();  // so a free() in the same function does not compare
             return recent;
         }
@@ -167,11 +168,13 @@ public:
     size_type get_requested_size() const noexcept { return static_cast<size_type>(m_requested); }
     // How many chunks to ask the user's allocator for, the next time and at most (0: no limit).
     size_type get_next_size() const noexcept { return static_cast<size_type>(m_next_size); }
-    void set_next_size(size_type n) noexcept {
+    constexpr void set_next_size(size_type n) noexcept {
         m_next_size = m_start_size = std::min<std::size_t>(n, most_chunks());
     }
     size_type get_max_size() const noexcept { return static_cast<size_type>(m_max_size); }
-    void set_max_size(size_type n) noexcept { m_max_size = std::min<std::size_t>(n, most_chunks()); }
+    constexpr void set_max_size(size_type n) noexcept {
+        m_max_size = std::min<std::size_t>(n, most_chunks());
+    }
 
 private:
     template <class T, class From>
@@ -201,7 +204,7 @@ private:
         return detail::round_down(detail::saturating_add(least, align - 1), align);
     }
     // As Boost computes it: that a region can have.
-    [[nodiscard]] std::size_t most_chunks() const noexcept {
+    [[nodiscard]] constexpr std::size_t most_chunks() const noexcept {
         return (k_most_bytes - 2 * sizeof(void*)) / m_bytes;
     }
     // Requires 0 < n <= most_chunks(). Chunks for n times the requested size, which may be less than theirs.
@@ -487,11 +490,21 @@ struct null_mutex {
     static void lock() noexcept {}
     static void unlock() noexcept {}
 };
+// Locks for nothing but a comparison while the process has one thread, as the C library's mutex does for Boost.
+class process_mutex : public detail::raw_mutex {
+public:
+    POOLED_ALWAYS_INLINE void lock() noexcept {
+        detail::is_single_threaded() ? detail::raw_mutex::lock_alone() : detail::raw_mutex::lock();
+    }
+    POOLED_ALWAYS_INLINE void unlock() noexcept {
+        detail::is_single_threaded() ? detail::raw_mutex::unlock_alone() : detail::raw_mutex::unlock();
+    }
+};
 // Boost's macros.
 #if defined(BOOST_DISABLE_THREADS) || defined(BOOST_NO_MT) || defined(BOOST_POOL_NO_MT)
 using default_mutex = null_mutex;
 #else
-using default_mutex = detail::raw_mutex;
+using default_mutex = process_mutex;
 #endif
 
 template <class Mutex>
@@ -530,39 +543,46 @@ public:
     static bool purge_memory() { return locked()->purge_memory(); }
 
 private:
+    // A mutex of the user that cannot be a constant is made by its first use, and lies elsewhere.
+    static constexpr bool k_is_constant = requires { typename std::bool_constant<(Mutex(), true)>; };
     struct shared {
-        Mutex mutex;
+        std::conditional_t<k_is_constant, Mutex, details::pool::null_mutex> mutex;
         compat::pool<UserAllocator> pool{RequestedSize, NextSize, MaxSize, Align};
+    };
+    union never_destroyed {
+        constexpr never_destroyed() : all() {}
+        constexpr ~never_destroyed() {}
+        shared all;
     };
     // The pool, and its mutex until the end of the expression.
     class locked {
     public:
-        compat::pool<UserAllocator>* operator->() const noexcept { return &m_shared.pool; }
+        compat::pool<UserAllocator>* operator->() const noexcept { return &s_shared.all.pool; }
 
     private:
-        shared& m_shared = all();
-        details::pool::guard<Mutex> m_guard{m_shared.mutex};
+        details::pool::guard<Mutex> m_guard{the_mutex()};
     };
 
-    static shared& all() {
-        static bool const is_made = make();
-        static_cast<void>(is_made);
-        static_cast<void>(&s_is_early);
-        return *std::launder(reinterpret_cast<shared*>(s_memory));
+    POOLED_ALWAYS_INLINE static Mutex& the_mutex() {
+        static_cast<void>(&s_has_fork_handlers);  // so it is there
+        if constexpr (k_is_constant) {
+            return s_shared.all.mutex;
+        } else {
+            static Mutex& made = *::new (s_memory) Mutex;
+            return made;
+        }
     }
-    // False without memory for the fork handlers; a fork is then as in Boost, which has none.
-    POOLED_NOINLINE static bool make() {
-        ::new (s_memory) shared;
+    // False without memory for them; a fork is then as in Boost, which has none.
+    static bool add_fork_handlers() {
         if constexpr (std::is_same_v<Mutex, details::pool::null_mutex>) return true;
-        return detail::platform::at_fork([] { all().mutex.lock(); }, unlock, unlock);
+        return detail::platform::at_fork([] { the_mutex().lock(); }, [] { the_mutex().unlock(); },
+                                         [] { the_mutex().unlock(); });
     }
-    static void unlock() { all().mutex.unlock(); }
 
-    // The mutex and the first members of the pool share a cache line.
-    alignas(shared) alignas(
-        detail::k_cache_line) static inline constinit std::byte s_memory[sizeof(shared)]{};
-    // Before main(), as in Boost: a child that is forked while another thread makes the pool would wait for that for ever.
-    static inline bool const s_is_early = (all(), true);
+    // A constant, so no call asks whether it was made. The mutex and the first members of the pool share a cache line.
+    alignas(detail::k_cache_line) static inline constinit never_destroyed s_shared{};
+    alignas(Mutex) static inline constinit std::byte s_memory[k_is_constant ? 1 : sizeof(Mutex)]{};
+    static inline bool const s_has_fork_handlers = add_fork_handlers();  // before main()
 };
 
 namespace details {

@@ -18,7 +18,7 @@
 // Nothing here is [[nodiscard]]: the original's programs must compile as they are.
 //
 // The interface and the idea (a deleter that holds the pool weakly) are those of the recycle library of Steinwurf ApS.
-// docs/migration.md lists the differences.
+// compat/README.md lists the differences.
 
 #include "pooled/allocator.hpp"
 #include "pooled/config.hpp"
