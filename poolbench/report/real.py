@@ -109,7 +109,7 @@ def page(results: Results) -> str:
     said = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}" if runs else "0"
     return "\n".join([
         "# Programs that no one here wrote\n",
-        "What `poolbench real` measured: programs of Debian, fixed jobs, the same output everywhere.\n",
+        "What `poolbench real` measured: programs of others, fixed jobs, the same output everywhere.\n",
         f"Processor time (user and system) of a whole process; medians of {said} interleaved runs; "
         f"{results.machine_name()}, {results.measured_on()}. Shares are of the time as it is on glibc.\n",
         lead(results), "Processor time in seconds:\n", matrix(results, CPU, lambda value: f"{value:.3f}"),

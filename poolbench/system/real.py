@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Programs that others wrote (bench/real): the source package of Debian is fetched, edited and built, once as it is and
-once with each variant's edits. Nothing of it is kept in the repository; bench/real/README.md says what a program.toml
-holds."""
+"""Programs that others wrote (bench/real): the source package of Debian, or the crate that carries the sources, is
+fetched, edited and built, once as it is and once with each variant's edits. Nothing of it is kept in the repository;
+bench/real/README.md says what a program.toml holds."""
 
 import json
 import re
@@ -71,6 +71,7 @@ class Real:
     job_flags: list[str] = field(default_factory=list)
     libraries: list[str] = field(default_factory=list)
     prepare: list[dict] = field(default_factory=list)  # edits of all variants: what does not compile as C++20
+    crate: bool = False  # `package` is a crate, not a source package of Debian
     generate: str = ""  # a command that makes more sources, run with the package's folder as the current one
     needs: str = ""  # Debian packages; tools/setup reads it
     header: str = "pooled/make_shared.hpp"
@@ -129,21 +130,44 @@ def _apt(*words: str, folder: Path) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
 
 
+def _fetch_package(real: Real, there: str, kept: Path) -> None:
+    """Unpacks a source package of Debian, with its patches. Raises Failed."""
+    if not list((BUILDS / "apt" / "lists").glob("*_Sources*")):
+        _apt("update", folder=kept)
+    why = _apt("source", there, folder=kept)
+    if why and not _apt("update", folder=kept):  # the lists may have been old
+        why = _apt("source", there, folder=kept)
+    if why:
+        raise Failed(f"{real.name}: apt-get has no source package {there}: {why}")
+
+
+def _fetch_crate(real: Real, there: str, kept: Path) -> None:
+    """Unpacks a crate, which carries the sources of a C++ library. Raises Failed."""
+    if not shutil.which("cargo"):
+        raise Failed(f"{real.name}: cargo is missing (Debian: cargo), with which the crate {there} is fetched")
+    asking = real.directory / "asking"
+    (asking / "src").mkdir(parents=True)
+    (asking / "src" / "lib.rs").touch()
+    wanted = f'[package]\nname = "asking"\nversion = "0.0.0"\n[dependencies]\n{real.package} = "={real.version}"\n'
+    (asking / "Cargo.toml").write_text(wanted)
+    words = ["cargo", "vendor", "--versioned-dirs", str(asking / "all")]
+    done = subprocess.run(words, cwd=asking, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    found = sorted((asking / "all").glob(f"{real.package}-{real.version}*"))
+    if done.returncode != 0 or not found:
+        raise Failed(f"{real.name}: cargo has no crate {there}: {done.stderr.strip()}")
+    found[0].rename(kept / found[0].name)
+    shutil.rmtree(asking)
+
+
 def fetch(real: Real, say: Callable[[str], None]) -> Path:
-    """The folder of the unpacked package, with Debian's patches. Raises Failed."""
+    """The folder of what was unpacked. Raises Failed."""
     there, kept = f"{real.package}={real.version}", real.directory / "source"
     stamp = real.directory / "source.stamp"
     if not (stamp.is_file() and stamp.read_text() == there):
-        say(f"{real.name}: fetching the source package {there}")
+        say(f"{real.name}: fetching the {'crate' if real.crate else 'source package'} {there}")
         shutil.rmtree(real.directory, ignore_errors=True)
         kept.mkdir(parents=True)
-        if not list((BUILDS / "apt" / "lists").glob("*_Sources*")):
-            _apt("update", folder=kept)
-        why = _apt("source", there, folder=kept)
-        if why and not _apt("update", folder=kept):  # the lists may have been old
-            why = _apt("source", there, folder=kept)
-        if why:
-            raise Failed(f"{real.name}: apt-get has no source package {there}: {why}")
+        (_fetch_crate if real.crate else _fetch_package)(real, there, kept)
         folder = next(path for path in kept.iterdir() if path.is_dir())
         if real.generate:
             shutil.copytree(DIRECTORY / real.name, folder, dirs_exist_ok=True)
@@ -166,7 +190,8 @@ def edit(real: Real, source: Path) -> dict[str, Tree]:
         if variant in kept:
             files, lines = set(map(Path, kept[variant]["files"])), kept[variant]["lines"]
         else:
-            shutil.rmtree(tree, ignore_errors=True)
+            for stale in (tree, real.directory / variant):  # a file that is no longer edited is older than its object
+                shutil.rmtree(stale, ignore_errors=True)
             shutil.copytree(below, tree, symlinks=True)
             for each in edits:
                 more, count = Edit(**each).applied(tree, real.header)

@@ -65,6 +65,39 @@ def test_source_packages_come_from_where_the_machine_gets_its_packages(tmp_path,
     assert real.source_lists(tmp_path) == {name: expected}
 
 
+@pytest.mark.parametrize("works", [True, False])
+def test_a_crate_is_unpacked_by_cargo_or_the_failure_is_told(tmp_path, monkeypatch, works):
+    monkeypatch.setattr(real, "BUILDS", tmp_path / "build")
+    (tmp_path / "bin").mkdir()
+    support.program(
+        tmp_path / "bin" / "cargo",
+        """import os, pathlib, sys
+if sys.argv[1] != "vendor" or 'lib-sys = "=1.2"' not in open("Cargo.toml").read():
+    sys.exit(1)
+for each in ("lib-sys-1.2.0+4", "other-1.2"):
+    os.makedirs(f"{sys.argv[3]}/{each}")
+pathlib.Path(sys.argv[3], "lib-sys-1.2.0+4", "a.cpp").write_text("there")
+""",
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    wanted = described(package="lib-sys", version="1.2" if works else "1.3", crate=True)
+    if works:
+        assert (real.fetch(wanted, print) / "a.cpp").read_text() == "there"
+        assert not (wanted.directory / "asking").exists()
+    else:
+        with pytest.raises(Failed, match="cargo has no crate lib-sys=1.3"):
+            real.fetch(wanted, print)
+
+
+def test_objects_of_other_edits_do_not_stay(package):
+    program = described(variant={"pooled": [EDIT]})
+    real.edit(program, package)
+    (program.directory / "pooled").mkdir()
+    (program.directory / "pooled" / "a.o").touch()
+    real.edit(described(variant={"pooled": [EDIT | {"by": "other<"}]}), package)
+    assert not (program.directory / "pooled" / "a.o").exists()
+
+
 def test_an_edit_changes_a_copy_and_counts_its_lines(package):
     trees = real.edit(described(variant={"pooled": [EDIT]}), package)
     assert "std::make_shared" in (package / "src/a.cpp").read_text()
