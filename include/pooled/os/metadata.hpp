@@ -11,7 +11,7 @@
 // Invariants: a piece is aligned to two cache lines and is either in use or free in its region; live = pieces in use;
 //             empty = regions of a size with live == 0;
 //             a region is in the list of its size if and only if live < capacity.
-// Any thread may call; one lock, taken only on slow paths. O(1).
+// Any thread may call; one lock, taken only on slow paths, and not while the system is asked, but for reserve(). O(1).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
@@ -72,6 +72,16 @@ private:
     struct region;
 
 #if POOLED_HAS_CODE
+    // A thread that the system makes wait for pages has no lock. A fork waits for it, so that the child has these pages, too.
+    struct fork_pass {
+        fork_pass() noexcept { g_fork_gate.enter(); }
+        ~fork_pass() { g_fork_gate.leave(); }
+        fork_pass(fork_pass const&) = delete;
+        fork_pass& operator=(fork_pass const&) = delete;
+    };
+    // The region of the piece, if it is no longer needed.
+    [[nodiscard]] region* put(void* p, std::size_t size) noexcept;
+
     struct alignas(k_unit) region {
         list_links<region> links;
         piece* free = nullptr;  // pieces that were in use before
@@ -120,12 +130,9 @@ private:
     }
 
     // The functions that follow require the lock.
-    [[nodiscard]] bool add_region(std::size_t size) noexcept {
-        void* const pages = map(k_region_bytes, k_region_bytes);
-        if (pages == nullptr) return false;
+    void add_region(void* pages, std::size_t size) noexcept {
         m_regions[list_of(size)].push_front(*::new (pages) region(size));
         ++m_empty[list_of(size)];
-        return true;
     }
 #endif
 
@@ -142,34 +149,48 @@ POOLED_STATE(metadata_arena, g_metadata);
 POOLED_CODE void* metadata_arena::try_allocate(std::size_t bytes) noexcept {
     std::size_t const size = piece_bytes(bytes);
     if (size > k_largest_piece) return map(size, platform::k_page_bytes);
-    scoped_lock const lock(m_mutex);
     intrusive_list<region>& list = m_regions[list_of(size)];
-    if (list.empty() && !add_region(size)) return nullptr;
-    region& r = *list.first();
-    if (r.live == 0) --m_empty[list_of(size)];
-    if (r.live + 1 == r.capacity) list.remove(r);
-    return r.take();
+    fork_pass const pass;
+    for (void* pages = nullptr;;) {
+        {
+            scoped_lock const lock(m_mutex);
+            if (pages != nullptr) add_region(pages, size);
+            if (!list.empty()) {
+                region& r = *list.first();
+                if (r.live == 0) --m_empty[list_of(size)];
+                if (r.live + 1 == r.capacity) list.remove(r);
+                return r.take();
+            }
+        }
+        pages = map(k_region_bytes, k_region_bytes);
+        if (pages == nullptr) return nullptr;
+    }
 }
 
 POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept {
     std::size_t const size = piece_bytes(bytes);
     if (size > k_largest_piece) return unmap(p, size);
+    fork_pass const pass;
+    if (region* const unused = put(p, size)) unmap(unused, k_region_bytes);
+}
+
+inline metadata_arena::region* metadata_arena::put(void* p, std::size_t size) noexcept {
     scoped_lock const lock(m_mutex);
     region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
     if (r.epoch != g_forks_lost) [[unlikely]]
-        return;  // of the parent's arena
+        return nullptr;  // of the parent's arena
     std::size_t const l = list_of(size);
     if (r.live == r.capacity) m_regions[l].push_front(r);
     r.put(p);
-    if (r.live != 0) return;
+    if (r.live != 0) return nullptr;
     // One stays, and what reserve() made.
     std::uint32_t const kept = (m_reserved[l] + r.capacity - 1) / r.capacity;
     if (m_empty[l] < detail::larger<std::uint32_t>(kept, 1)) {
         ++m_empty[l];
-        return;
+        return nullptr;
     }
     m_regions[l].remove(r);
-    unmap(&r, k_region_bytes);
+    return &r;
 }
 
 POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
@@ -181,8 +202,11 @@ POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
     std::size_t free = 0;
     for (region const& r : m_regions[l])
         free += r.capacity - r.live;
-    for (; free < wanted; free += m_regions[l].first()->capacity)
-        if (!add_region(size)) POOLED_THROW(std::bad_alloc());
+    for (; free < wanted; free += m_regions[l].first()->capacity) {
+        void* const pages = map(k_region_bytes, k_region_bytes);
+        if (pages == nullptr) POOLED_THROW(std::bad_alloc());
+        add_region(pages, size);
+    }
     m_reserved[l] = static_cast<std::uint32_t>(wanted);
 }
 
