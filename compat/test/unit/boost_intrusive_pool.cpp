@@ -659,4 +659,25 @@ TEST(boost_intrusive_pool_item_construction, leaves_what_the_constructor_does_no
     EXPECT_LT(count_zeros(b), 200U);
 }
 
+TEST(boost_intrusive_pool_memory,
+     of_a_large_pool_goes_back_to_the_system_at_its_end_and_of_a_small_one_stays) {
+    using packet = payload<4096>;
+    auto const bytes = [] { return pooled::default_pool().stats().upstream_bytes; };
+    pooled::default_pool().trim();
+    auto const before = bytes();
+    auto const stays = [&](std::size_t items) {
+        { memorypool::boost_intrusive_pool<packet> const pool(items, 0); }
+        return bytes() - before;
+    };
+    EXPECT_GT(stays(2'000), 2'000U * 4096 / 2);
+    EXPECT_LT(stays(20'000), std::uint64_t{20'000} * 4096 / 10);
+    boost::intrusive_ptr<packet> last;
+    {
+        memorypool::boost_intrusive_pool<packet> pool(20'000, 0);
+        last = pool.allocate();
+    }
+    last.reset();
+    EXPECT_LT(bytes() - before, std::uint64_t{20'000} * 4096 / 10) << "an item outlived its pool";
+}
+
 }  // namespace

@@ -21,6 +21,8 @@
 #include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
 #include "pooled/object/recycle_list.hpp"
+#include "pooled/os/single_threaded.hpp"
+#include "pooled/default_pool.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
@@ -62,6 +64,12 @@
 #define BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT 1000000
 #endif
 
+// 1: one thread at a time copies and drops the handles of an item, as in the original: they count without locked instructions. The pools
+// stay for any thread: an item may be handed to another thread with all its handles.
+#ifndef BOOST_INTRUSIVE_POOL_PLAIN_COUNTS
+#define BOOST_INTRUSIVE_POOL_PLAIN_COUNTS 0
+#endif
+
 namespace memorypool {
 inline namespace POOLED_ABI_NAMESPACE {
 
@@ -96,12 +104,24 @@ public:
     operator std::size_t() const noexcept {
         return is_linked() ? 0 : now() & ~k_hook;
     }  // NOLINT: reads as a number
-    void add() noexcept { count.fetch_add(1, std::memory_order_relaxed); }
+    void add() noexcept {
+        if (is_plain())
+            write(now() + 1);
+        else
+            count.fetch_add(1, std::memory_order_relaxed);
+    }
     // True if that was the last one: the item is then idle and belongs to the caller.
     [[nodiscard]] bool drop() noexcept {
         // acquire: pairs with the release in the decrement; this thread sees what others did through their handles.
         std::uint32_t const before = count.load(std::memory_order_acquire);
-        if (before != 1 && count.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+        if (before != 1) {
+            if (is_plain()) {
+                write(before - 1);
+                return false;
+            }
+            // release: pairs with the acquire of the last drop, this one's included.
+            if (count.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+        }
         if (before != k_idle) write(k_idle);
         return true;
     }
@@ -124,6 +144,9 @@ public:
 
 private:
     static constexpr std::uint32_t k_hook = std::uint32_t{1} << 31;
+    [[nodiscard]] static bool is_plain() noexcept {
+        return BOOST_INTRUSIVE_POOL_PLAIN_COUNTS != 0 || pooled::detail::is_single_threaded();
+    }
     [[nodiscard]] std::uint32_t now() const noexcept { return count.load(std::memory_order_relaxed); }
     void write(std::uint32_t n) noexcept { count.store(n, std::memory_order_relaxed); }
 };
@@ -192,6 +215,10 @@ using pooled::detail::sharing;
 
 inline constexpr std::size_t k_unlimited = (std::numeric_limits<std::size_t>::max)();
 
+// A pool that had more than this gives memory back to the system at its end, as the original gives it to malloc, which returns what is
+// large. The next pool then pays for its pages again, a quarter of a microsecond a KiB; a smaller one finds them.
+inline constexpr std::size_t k_large_pool_bytes = std::size_t{64} << 20;
+
 // The part of a pool that outlives its handle: a list of items, each a block of the default pool, and what happens to a dropped one. It
 // lives until the pool is gone and the last item was returned. No lock is held while a function of the user runs. A step of items is
 // constructed completely or not at all.
@@ -218,6 +245,7 @@ public:
     // The pool's handle is destroyed.
     void close() noexcept {
         m_is_closed = true;
+        m_is_large = count().capacity > k_large_pool_bytes / sizeof(Item);
         recycle_list::close();
     }
 
@@ -321,7 +349,11 @@ private:
         whole->Item::~Item();  // not a virtual call: it may be empty
         memory_of_items().deallocate(whole, 1);
     }
-    void end() noexcept override { destroy<sharing::shared>(*this); }
+    void end() noexcept override {
+        bool const is_large = m_is_large;
+        destroy<sharing::shared>(*this);
+        if (is_large) static_cast<void>(pooled::default_pool().trim());
+    }
 
     // Requires an item without a handle. Afterwards the pool may be gone.
     POOLED_ALWAYS_INLINE void put_back(item& it) noexcept {
@@ -361,6 +393,7 @@ private:
 
     observed<recycle_method_e> m_method;
     observed<bool> m_is_closed;
+    bool m_is_large = false;  // when it was closed
     recycle_function m_function;
     std::atomic<void const*> m_thread{nullptr};
 };
