@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "poolheap: %s\n", e.what());
         return 1;
     } catch (std::bad_alloc const&) {
-        std::fputs("poolheap: There is not enough memory for the analysis; it takes up to twice the size of "
+        std::fputs("poolheap: There is not enough memory for the analysis; it takes a quarter of the size of "
                    "the heap.\n",
                    stderr);
         return 1;

@@ -121,6 +121,23 @@ std::size_t read_process(int pid, address from, std::span<std::byte> to) {
     return done;
 }
 
+}  // namespace
+
+thread stopped_thread(int pid, int id) {
+    thread t;
+    t.id = id;
+    t.name = first_line(proc(pid, "task/") + std::to_string(id) + "/comm");
+    std::vector<std::byte> content(16384);
+    for (unsigned const regset : k_regsets) {
+        iovec to{content.data(), content.size()};
+        if (::ptrace(PTRACE_GETREGSET, id, regset, &to) == 0)
+            add_registers(t, k_machine, regset, byte_span(content).first(to.iov_len));
+    }
+    return t;
+}
+
+namespace {
+
 // All threads of a process, stopped.
 class stopped_threads {
 public:
@@ -176,15 +193,7 @@ private:
         }
         if (got < 0 || !WIFSTOPPED(status)) return true;
         m_stopped.emplace_back(id, (status >> 16) == 0 ? WSTOPSIG(status) : 0);
-        thread& t = m_threads.emplace_back();
-        t.id = id;
-        t.name = first_line(proc(m_pid, "task/") + std::to_string(id) + "/comm");
-        std::vector<std::byte> content(16384);
-        for (unsigned const regset : k_regsets) {
-            iovec to{content.data(), content.size()};
-            if (::ptrace(PTRACE_GETREGSET, id, regset, &to) == 0)
-                add_registers(t, k_machine, regset, byte_span(content).first(to.iov_len));
-        }
+        m_threads.push_back(stopped_thread(m_pid, id));
         return true;
     }
 

@@ -58,13 +58,14 @@ public:
                     std::uint64_t const slot = (from + i * k_word - s.begin) / s.bytes;
                     address const begin = s.begin + slot * s.bytes;
                     block_index const source = s.first + static_cast<block_index>(slot);
-                    std::size_t const end = std::min<std::size_t>(words, (begin + s.bytes - from) / k_word);
+                    std::size_t const end = std::max<std::size_t>(
+                        i + 1, std::min<std::size_t>(words, (begin + s.bytes - from) / k_word));
                     if (m_heap.states[source] != no_block)
                         for (; i < end; ++i)
                             visit_word(i, words, from, [&](address where, block_index to, address word) {
                                 visit(source, where - begin, to, word);
                             });
-                    i = std::max(i + (i < end ? 0 : 1), end);
+                    i = end;
                 }
             });
             told.at(s.first);

@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,19 +86,6 @@ int start(run_options const& options, std::string const& preload) {
     return child;
 }
 
-thread first_thread(int child) {
-    thread t;
-    t.id = child;
-#if defined(__x86_64__)
-    user_regs_struct registers{};
-    if (ptrace(PTRACE_GETREGS, child, nullptr, &registers) == 0) {
-        t.stack_pointer = registers.rsp;
-        t.thread_pointer = registers.fs_base;
-    }
-#endif
-    return t;
-}
-
 // Its first thread is stopped by an event, or let go so that open_process may have it.
 void report_copy(int child, run_options const& options, output_options const& out, output_writer write) {
     int status = 0;
@@ -147,7 +133,7 @@ int run_command(run_options const& options, output_options const& out, output_wr
         int const event = status >> 16;
         if (event == PTRACE_EVENT_EXIT) {
             try {
-                write(open_frozen(child, {first_thread(child)}), options.command[0], out);
+                write(open_frozen(child, {stopped_thread(child, child)}), options.command[0], out);
             } catch (error const& e) {
                 std::fprintf(stderr, "poolheap: %s\n", e.what());
             }

@@ -45,6 +45,16 @@ public:
         m_words.resize((m_next - k_blocks) / 8);
         return at;
     }
+    // One slab of equal blocks: the address of the first.
+    address add_row(std::string const& name, kind k, std::uint32_t count) {
+        address const first = m_next;
+        m_heap.slabs.push_back({first, k_bytes, static_cast<block_index>(m_heap.states.size()), count, 0});
+        m_heap.states.resize(m_heap.states.size() + count, in_use);
+        m_of_block.resize(m_of_block.size() + count, type_named(name, k));
+        m_next += count * k_bytes;
+        m_words.resize((m_next - k_blocks) / 8);
+        return first;
+    }
     type_id_t add(type t) override {
         m_types.push_back(std::move(t));
         return static_cast<type_id_t>(m_types.size() - 1);

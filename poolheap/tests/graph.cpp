@@ -32,6 +32,19 @@ TEST(Graph, AnEdgeIsThereOnceHoweverManyWordsLeadToABlock) {
     EXPECT_TRUE(g.targets(h.index_of(b)).empty());
 }
 
+TEST(Graph, AListThroughTheFirstAndLastWordsOfNeighboursIsReachable) {
+    fake_heap h;
+    constexpr std::uint32_t k_count = 10'000, k_bytes = fake_heap::k_bytes;
+    address const first = h.add_row("node", kind::virtual_object, k_count);
+    for (std::uint32_t i = 0; i + 1 < k_count; ++i)
+        h.refer(first + i * k_bytes, i % 2 == 0 ? 0 : k_bytes - 8, first + (i + 1) * k_bytes);
+    h.refer_from_global("g_list", 0, first);
+    h.m_heap.states[k_count / 2 + 1] = no_block;  // free: what it leads to is lost
+    graph const g = h.build();
+    for (std::uint32_t i = 0; i < k_count; ++i)
+        ASSERT_EQ(g.is_reachable(i), i <= k_count / 2) << i;
+}
+
 TEST(Graph, ABlockOfAThousandReferencesHasAllItsEdges) {
     fake_heap h;
     address const table = h.add("Table", kind::virtual_object, in_use, 8 * 1000);
