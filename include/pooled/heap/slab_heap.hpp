@@ -7,7 +7,7 @@
 //   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
 //
 // Invariants: each span of each chunk is in m_free, in one reservation's list, or has a class;
-//             chunk.held = granules of its spans that have a class or are reserved.
+//             chunk.held = granules of its spans that have a class or are reserved; those with held == 0 are the first of m_chunks.
 // Any thread may call; one lock, under which only those of the metadata arena and of upstream's counts are taken. It is not held
 // while upstream runs. O(granules of a span) for its entries in the page map, otherwise O(1) unless noted.
 
@@ -228,8 +228,9 @@ public:
         return !m_reservations.empty();
     }
 
-    // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller. O(chunks).
-    std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
+    // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller; of more than `step`
+    // bytes, which take a millisecond, the first. O(chunks without a granule in use).
+    std::size_t release_chunks(std::size_t most = k_size_max, std::size_t step = k_size_max) noexcept {
         intrusive_list<chunk> released;
         std::size_t bytes = 0;
         if (m_empty_bytes == 0) return 0;
@@ -237,7 +238,8 @@ public:
         {
             scoped_lock const lock(m_mutex);
             for (chunk& c : m_chunks) {
-                if (c.held != 0 || c.bytes > most - bytes) continue;
+                if (c.held != 0 || bytes >= step) break;
+                if (c.bytes > most - bytes) continue;
                 under_way.begin(c.bytes);
                 bytes += c.bytes;
                 released.push_front(detach(c));
@@ -253,30 +255,34 @@ public:
         purging all{observed<std::size_t>(most), {}};
         return go_on(all, k_size_max);
     }
-    // The same in steps, each of which takes less than a millisecond. Without the lock: whether there is one to be taken.
+    // The same in steps, each of which takes less than a millisecond; first of whole chunks, which return to upstream. Without the lock:
+    // whether there is one to be taken.
     void begin_purge(std::size_t most) noexcept {
         scoped_lock const lock(m_mutex);
         m_purging = {observed<std::size_t>(most), {}};
     }
-    [[nodiscard]] bool is_purging() const noexcept { return m_purging.bytes != 0; }
-    void purge_some() noexcept { static_cast<void>(go_on(m_purging, k_looks_in_step)); }
+    [[nodiscard]] bool has_step() const noexcept { return m_purging.bytes != 0 || m_noting != nullptr; }
+    void do_step() noexcept {
+        if (m_noting != nullptr) return note_some();
+        std::size_t const released = release_chunks(m_purging.bytes, k_step_bytes);
+        if (released == 0) return static_cast<void>(go_on(m_purging, k_looks_in_step));
+        scoped_lock const lock(m_mutex);
+        m_purging.bytes = m_purging.bytes - detail::smaller<std::size_t>(released, m_purging.bytes);
+    }
 
     // Chunks of 2 MiB that were filled with small pages, because huge ones were slow to get, get those later, as their use is proved: a
     // chunk that was nearly all in use at the ends of two periods. One in a call, and then none for nine times as long as it took, so
     // that a tenth of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
     // that is known once it is paid.
     //
-    // At a period's end. O(chunks).
+    // At a period's end, the first step.
     void note_full_chunks() noexcept {
         if (!platform::may_collapse()) return;
-        bool is_any = false;
-        scoped_lock const lock(m_mutex);
-        for (chunk& c : m_chunks) {
-            c.full_periods = !c.is_small_and_full() ? 0 : c.full_periods == 0 ? 1 : 2;
-            is_any = is_any || c.full_periods == 2;
+        {
+            scoped_lock const lock(m_mutex);
+            m_noting = m_chunks.first();
         }
-        if (is_any && m_next_collapse.load(std::memory_order_relaxed) == k_no_collapse)
-            m_next_collapse.store(0, std::memory_order_relaxed);
+        note_some();
     }
     // A hint; then collapse_one() is worth a look at the clock.
     [[nodiscard]] bool may_collapse() const noexcept {
@@ -352,8 +358,12 @@ public:
             (s.is_free() ? free : held) += s.granules;
             valid = valid && (s.size_class != k_no_class || s.is_valid());  // another is its class's
         });
-        for (chunk const& c : m_chunks)
+        bool is_any_held = false;
+        for (chunk const& c : m_chunks) {
             held -= c.held;
+            valid = valid && (c.held != 0 || !is_any_held);
+            is_any_held = is_any_held || c.held != 0;
+        }
         return valid && held == 0 && free == m_free.granules();
     }
 
@@ -423,16 +433,26 @@ private:
         std::size_t const skip = free_spans::skip_to(s, what.align) / k_granule_bytes;
         std::size_t const count = detail::smaller<std::size_t>(s.granules - skip, what.granules);
         slab& taken = m_free.take(s, count, skip);
-        if (taken.owner->held == 0) m_empty_bytes.subtract(taken.owner->bytes);
-        taken.owner->held += static_cast<std::uint32_t>(count);
+        chunk& in = *taken.owner;
+        if (in.held == 0) {
+            m_empty_bytes.subtract(in.bytes);
+            unlist(in);
+            m_chunks.push_back(in);
+        }
+        in.held += static_cast<std::uint32_t>(count);
         return taken;
     }
     void note_gain() noexcept { m_gains.add(2); }
     void make_free(slab& s) noexcept {
         note_gain();
         if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
-        s.owner->held -= s.granules;
-        if (s.owner->held == 0) m_empty_bytes.add(s.owner->bytes);
+        chunk& in = *s.owner;
+        in.held -= s.granules;
+        if (in.held == 0) {
+            m_empty_bytes.add(in.bytes);
+            unlist(in);
+            m_chunks.push_front(in);
+        }
         m_free.put(s);
     }
 
@@ -447,8 +467,12 @@ private:
     chunk& detach(chunk& c) noexcept {
         m_free.forget(c);
         if (c.held == 0) m_empty_bytes.subtract(c.bytes);
-        m_chunks.remove(c);
+        unlist(c);
         return c;
+    }
+    void unlist(chunk& c) noexcept {
+        if (m_noting == &c) m_noting = m_chunks.after(c);
+        m_chunks.remove(c);
     }
 
     // `visit` may change no span's length.
@@ -476,7 +500,19 @@ private:
     };
     static constexpr std::size_t k_looks_in_step = 128;
     static constexpr std::size_t k_looks_of_call = 8;  // a system call takes as long
+    static constexpr std::size_t k_step_bytes = std::size_t{8} << 20;
 
+    // Takes the lock.
+    void note_some() noexcept {
+        scoped_lock const lock(m_mutex);
+        for (std::size_t left = k_looks_in_step; left != 0 && m_noting != nullptr; --left) {
+            chunk& c = *m_noting;
+            c.full_periods = !c.is_small_and_full() ? 0 : c.full_periods == 0 ? 1 : 2;
+            if (c.full_periods == 2 && m_next_collapse.load(std::memory_order_relaxed) == k_no_collapse)
+                m_next_collapse.store(0, std::memory_order_relaxed);
+            m_noting = m_chunks.after(c);
+        }
+    }
     // Takes the lock for one span at a time. When it is over, no bytes are left.
     std::size_t go_on(purging& p, std::size_t looks) noexcept {
         std::size_t bytes = 0;
@@ -536,6 +572,7 @@ private:
     free_spans m_free;
     reservation_list m_reservations;
     purging m_purging;                    // in steps
+    observed<chunk*> m_noting;            // the next one to be looked at, in steps; null: none
     bool m_was_refused = false;           // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
     observed<std::uint32_t> m_gains{1};   // odd

@@ -290,8 +290,8 @@ private:
             release_unused();
         else if (calls % release_clock::k_calls == 1 && m_slabs.may_collapse()) [[unlikely]]
             m_slabs.collapse_one();
-        if (m_slabs.is_purging()) [[unlikely]]
-            m_slabs.purge_some();
+        if (m_slabs.has_step()) [[unlikely]]
+            m_slabs.do_step();
     }
     void release_unused() noexcept;
 
@@ -432,9 +432,7 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     m_caches.drain_recent();
     if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_kept_bytes)
         release_excess(free - free_before);  // large blocks, as if their owners had freed them now
-    std::size_t const unused = m_slabs.take_fewest_free();
-    std::size_t const released = m_slabs.release_chunks(unused);
-    m_slabs.begin_purge(unused - detail::smaller(unused, released));
+    m_slabs.begin_purge(m_slabs.take_fewest_free());
 }
 
 inline bool pool_memory::close() noexcept {

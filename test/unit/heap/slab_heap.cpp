@@ -388,19 +388,43 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_many_spans_back_in_steps) {
     for (std::size_t i = 0; i < all.size(); i += 2)
         heap.deallocate(*all[i]);
     heap.begin_purge(8 * k_granule_bytes);
-    while (heap.is_purging())
-        heap.purge_some();
+    while (heap.has_step())
+        heap.do_step();
     heap.begin_purge(k_size_max);
     std::size_t steps = 0;
-    for (; heap.is_purging(); ++steps)
-        heap.purge_some();
+    for (; heap.has_step(); ++steps)
+        heap.do_step();
     EXPECT_GT(steps, 10U) << "a step takes a system call for each span";
     EXPECT_LT(steps, all.size() / 4);
     EXPECT_EQ(heap.purge(), 0U) << "all pages went back";
     EXPECT_TRUE(heap.is_valid());
     heap.begin_purge(k_size_max);
     slab_heap::attempt const reserving(heap, {k_48, k_48});
-    EXPECT_FALSE(heap.is_purging()) << "a call that makes no other system call";
+    EXPECT_FALSE(heap.has_step()) << "a call that makes no other system call";
+}
+
+TEST_F(slab_heap_test, returns_chunks_in_steps_and_looks_at_no_other) {
+    slab_heap heap(shape_of(k_mib), from);
+    std::vector<slab*> all;
+    for (std::size_t i = 0; i < 64; ++i) {
+        ASSERT_TRUE(heap.grow(k_48));
+        while (slab* const s = heap.allocate({k_exact, k_granule_bytes, 1}))
+            all.push_back(s);
+    }
+    // Every other chunk, and then the first one again.
+    for (slab* const s : all)
+        if (s->owner->number % 2 == 0) heap.deallocate(*s);
+    EXPECT_TRUE(heap.is_valid());
+    std::size_t const before = from.used();
+    std::size_t const empty = heap.empty_bytes();
+    heap.begin_purge(k_size_max);
+    heap.do_step();
+    EXPECT_EQ(before - from.used(), 8 * k_mib);
+    EXPECT_TRUE(heap.is_valid());
+    while (heap.has_step())
+        heap.do_step();
+    EXPECT_EQ(before - from.used(), empty);
+    EXPECT_TRUE(heap.is_valid());
 }
 
 // Reservations.
