@@ -51,7 +51,9 @@ GUIDE += ["compiled-library", "platforms", "modules", "faq"]
 INSIDE = ["concepts", "one-allocation", "mechanisms", "mutants", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]
-BEHIND = "---\nsearch:\n  boost: 0.2\n---\n"  # of a header: guide and reference are found first
+# What the search multiplies a page's score by: answers come first, then the guide, last what is for developers.
+RANK = {**dict.fromkeys(GUIDE, 2), **dict.fromkeys(MEASURE, 0.3), **dict.fromkeys(INSIDE, 0.05), "faq": 6}
+BEHIND = "---\nsearch:\n  boost: 0.2\n---\n"  # of a header
 CONFIGURATION = "INHERIT: {settings}\ndocs_dir: {docs}\nsite_dir: {site}\nnav:\n{navigation}\n"
 
 
@@ -136,7 +138,10 @@ def main(arguments: list[str]) -> int:
         page.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             # The first page is alone in its section: no list of pages beside it.
-            head = "---\nhide: [navigation]\n---\n" if page.name == "index.md" else ""
+            rank = RANK.get(page.stem) if page.parent == STAGE else None
+            head = "hide: [navigation]\n" if page.name == "index.md" else ""
+            head += f"search:\n  boost: {rank}\n" if rank else ""
+            head = f"---\n{head}---\n" if head else ""
             page.write_text(head + redirect(source.read_text(encoding="utf-8"), source, page), encoding="utf-8")
         else:
             shutil.copy(source, page)
