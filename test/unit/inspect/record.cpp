@@ -4,6 +4,7 @@
 
 #include "pooled/inspect/own_record.hpp"
 #include "pooled/object/recycle_list.hpp"
+#include "pooled/object/recycle_list_slow.hpp"
 #include "pooled/pooled.hpp"
 #include "pooled/teardown/incremental.hpp"
 

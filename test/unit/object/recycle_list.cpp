@@ -4,6 +4,7 @@
 
 #include "pooled/object/recycle_list.hpp"
 
+#include "pooled/object/recycle_list_slow.hpp"
 #include "pooled/pool.hpp"
 
 #include "support/in_child.hpp"

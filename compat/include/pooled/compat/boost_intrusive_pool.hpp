@@ -20,9 +20,10 @@
 #include "pooled/allocator.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
-#include "pooled/object/recycle_list.hpp"
-#include "pooled/os/single_threaded.hpp"
 #include "pooled/default_pool.hpp"
+#include "pooled/object/recycle_list.hpp"
+#include "pooled/object/recycle_list_slow.hpp"
+#include "pooled/os/single_threaded.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The malloc that the process would have without this library, for blocks that are not of a pool; and, where this library is malloc, memory
+// for what the pool's own slow path calls malloc for. Part of new_delete.cpp.
+//
+// Any thread may call. O(1).
+
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/pool/slow_path.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+// Defined in glibc.
+extern "C" {
+[[gnu::weak]] void __libc_free(void* p);
+[[gnu::weak]] void* __libc_realloc(void* p, std::size_t bytes);
+}
+
+namespace {
+
+using namespace pooled;
+using namespace pooled::detail;
+
+// The malloc that the process would have without this library: libc's, or one that was preloaded after it. Its blocks come here by way of
+// files that do not see this library's functions (RTLD_DEEPBIND), or, without malloc.cpp, from malloc.
+
+[[gnu::weakref("dlsym")]] static void* dlsym_if_linked(void* handle, char const* name);
+
+struct next_malloc {
+    void (*free)(void*) = nullptr;
+    void* (*realloc)(void*, std::size_t) = nullptr;
+    std::size_t (*usable_size)(void*) = nullptr;
+    int (*trim)(std::size_t) = nullptr;
+};
+constinit next_malloc g_next;
+constinit std::atomic<bool> g_is_next_known{false};
+
+// dlsym() takes the loader's lock, so this runs once, early: at the start, or at the first block that is not the pool's.
+POOLED_NOINLINE void find_next_malloc() noexcept {
+    auto const find = [](auto*& function, char const* name) noexcept {
+        void* const after_this_file =
+            reinterpret_cast<void*>(-1L);  // RTLD_NEXT, which <dlfcn.h> has for GNU sources alone
+        if (dlsym_if_linked == nullptr) return;
+        if (void* const found = dlsym_if_linked(after_this_file, name))
+            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+    };
+    next_malloc found{.free = __libc_free, .realloc = __libc_realloc};
+    find(found.free, "free");
+    find(found.realloc, "realloc");
+    find(found.usable_size, "malloc_usable_size");
+    find(found.trim, "malloc_trim");
+    g_next = found;
+    g_is_next_known.store(true, std::memory_order_release);  // pairs with the acquire in the_next_malloc()
+}
+[[nodiscard]] next_malloc const& the_next_malloc() noexcept {
+    if (!g_is_next_known.load(std::memory_order_acquire)) [[unlikely]]
+        find_next_malloc();
+    return g_next;
+}
+
+// This thread is in the pool's slow path.
+class inside_pool {
+public:
+    inside_pool() noexcept : m_was_inside(std::exchange(t_returns_null(), true)) {}
+    ~inside_pool() { t_returns_null() = m_was_inside; }
+    inside_pool(inside_pool const&) = delete;
+    inside_pool& operator=(inside_pool const&) = delete;
+
+private:
+    bool m_was_inside;
+};
+
+// For what calls malloc there: pthread_setspecific() and pthread_atfork(), at the first calls. A few units of static memory.
+#if POOLED_REPLACES_MALLOC
+class reserve_memory {
+public:
+    // Null: none is left, or `align` is larger than a unit.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align) noexcept {
+        std::size_t const units = bytes <= k_unit ? 1 : (bytes + k_unit - 1) / k_unit;
+        if (units > k_units / 2 || align > k_unit) return nullptr;
+        std::uint64_t const run = (std::uint64_t{1} << units) - 1;
+        std::uint64_t taken = m_taken.load(std::memory_order_relaxed);
+        for (std::size_t i = 0; i + units <= k_units;) {
+            if ((taken >> i & run) != 0) {
+                ++i;
+                continue;
+            }
+            // acquire: pairs with the release in deallocate().
+            if (!m_taken.compare_exchange_weak(taken, taken | run << i, std::memory_order_acquire,
+                                               std::memory_order_relaxed))
+                continue;
+            m_length[i] = static_cast<std::uint8_t>(units);
+            return m_memory + i * k_unit;
+        }
+        return nullptr;
+    }
+    [[nodiscard]] bool contains(void const* p) const noexcept {
+        return address_of(p) - address_of(m_memory) < sizeof(m_memory);
+    }
+    [[nodiscard]] std::size_t usable_bytes(void const* p) const noexcept {
+        return m_length[index_of(p)] * k_unit;
+    }
+    void deallocate(void* p) noexcept {
+        std::size_t const i = index_of(p);
+        std::uint64_t const run = (std::uint64_t{1} << m_length[i]) - 1;
+        m_taken.fetch_and(~(run << i), std::memory_order_release);
+    }
+
+private:
+    static constexpr std::size_t k_unit = 512;
+    static constexpr std::size_t k_units = 32;
+
+    [[nodiscard]] std::size_t index_of(void const* p) const noexcept {
+        return (address_of(p) - address_of(m_memory)) / k_unit;
+    }
+
+    std::atomic<std::uint64_t> m_taken{0};
+    std::uint8_t m_length[k_units]{};
+    alignas(k_unit) std::byte m_memory[k_units * k_unit]{};
+};
+constinit reserve_memory g_reserve;
+#endif
+
+}  // namespace
