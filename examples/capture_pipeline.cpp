@@ -6,6 +6,7 @@
 //   capture_pipeline --generate trace.pcap --packets 1000000      writes a trace
 //   capture_pipeline --read trace.pcap --write udp.pcap           filters it; statistics each second
 //   capture_pipeline --tails ...                                  packets as long as what arrived, in place of the longest
+//   capture_pipeline --stuck ...                                  the writer takes nothing: ask poolheap who has the packets
 //   capture_pipeline --malloc ...                                 the same with std::make_shared, to compare
 //
 // Without --read it generates a small trace in a temporary file, and checks what arrives.
@@ -291,6 +292,12 @@ void write_packets(queue& matched, pcap_dumper_t* file, counters& count) {
     }
 }
 
+// A block of the pool, so that poolheap names its members as holders.
+struct pipeline {
+    queue parsed;
+    queue matched;
+};
+
 struct result {
     std::uint64_t read;
     std::uint64_t written;
@@ -299,12 +306,12 @@ struct result {
 };
 
 template <class Packets, class Allocator>
-result run(std::string const& from, std::string const& to, std::size_t bound) {
+result run(std::string const& from, std::string const& to, std::size_t bound, bool is_stuck) {
     capture const file = open_capture(from);
     dump const out = open_dump(file.get(), to);
     Packets packets(bound);
-    queue parsed;
-    queue matched;
+    auto const shared = pooled::make_shared<pipeline>();
+    auto& [parsed, matched] = *shared;
     counters count;
     std::mutex mutex;
     std::condition_variable changed;
@@ -320,9 +327,14 @@ result run(std::string const& from, std::string const& to, std::size_t bound) {
                         static_cast<unsigned long long>(count.flows.load()), packets.in_use(),
                         static_cast<unsigned long long>(count.waits.load()));
     });
-    std::thread reader([&] { read_packets(file.get(), packets, parsed, count); });
-    std::thread matcher([&] { match_packets<Allocator>(parsed, matched, count); });
-    std::thread writer([&] { write_packets(matched, out.get(), count); });
+    std::thread reader([&, &parsed = parsed] { read_packets(file.get(), packets, parsed, count); });
+    std::thread matcher(
+        [&, &parsed = parsed, &matched = matched] { match_packets<Allocator>(parsed, matched, count); });
+    std::thread writer([&, &matched = matched] {
+        while (is_stuck)
+            std::this_thread::sleep_for(1h);
+        write_packets(matched, out.get(), count);
+    });
     for (std::thread* each : {&reader, &matcher, &writer})
         each->join();
     std::chrono::duration<double> const time = std::chrono::steady_clock::now() - start;
@@ -378,9 +390,10 @@ int run_program(int argc, char** argv) {
     example::arguments words(
         argc, argv,
         "capture_pipeline [--pool | --tails | --malloc] [--read FILE [--write FILE] | --generate FILE] "
-        "[--packets N] [--bound N]");
+        "[--packets N] [--bound N] [--stuck]");
     bool const is_malloc = words.is_malloc();
     bool const has_tails = words.flag("--tails");
+    bool const is_stuck = words.flag("--stuck");
     std::string const made = words.text("--generate", "");
     std::string from = words.text("--read", "");
     std::string const to = words.text("--write", "/dev/null");
@@ -400,9 +413,10 @@ int run_program(int argc, char** argv) {
                ("capture_pipeline-" + std::to_string(::getpid()) + ".pcap");
         expected = generate(from, count);
     }
-    result const r = is_malloc   ? run<malloc_packets, std::allocator<std::byte>>(from, to, bound)
-                     : has_tails ? run<tailed_packets, pooled::allocator<std::byte>>(from, to, bound)
-                                 : run<pooled_packets, pooled::allocator<std::byte>>(from, to, bound);
+    result const r = is_malloc ? run<malloc_packets, std::allocator<std::byte>>(from, to, bound, is_stuck)
+                     : has_tails
+                         ? run<tailed_packets, pooled::allocator<std::byte>>(from, to, bound, is_stuck)
+                         : run<pooled_packets, pooled::allocator<std::byte>>(from, to, bound, is_stuck);
     if (is_own) std::filesystem::remove(from);
     rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);

@@ -106,14 +106,18 @@ target find_targets(session const& in, std::string const& of) {
         t.what = g.type_of(b).name + " at " + hexadecimal(g[b].begin);
         return t;
     }
-    // The whole name, else each name that contains it.
+    // The name with or without its namespaces, else each name that contains it: outside of template arguments, else anywhere.
     std::vector<bool> wanted(g.names().types(), false);
-    bool is_exact = false;
-    for (type_id_t id = 0; id < wanted.size(); ++id)
-        if (g.names()[id].name == of) wanted[id] = is_exact = true;
-    for (type_id_t id = 0; id < wanted.size() && !is_exact; ++id)
-        wanted[id] =
-            g.names()[id].name.find(of) != std::string::npos && !g.names()[id].name.starts_with("buffer ");
+    bool is_found = false;
+    for (int attempt = 0; attempt < 3 && !is_found; ++attempt)
+        for (type_id_t id = 0; id < wanted.size(); ++id) {
+            std::string const& name = g.names()[id].name;
+            bool const contains =
+                name.substr(0, attempt == 1 ? name.find('<') : name.size()).find(of) != std::string::npos &&
+                !name.starts_with("buffer ");
+            bool const is_it = name == of || name.ends_with("::" + of);
+            if (attempt == 0 ? is_it : contains) wanted[id] = is_found = true;
+        }
     for (block_index b = 0; b < g.size(); ++b)
         if (g.is_block(b) && wanted[g.type_id(b)]) mark(b);
     if (t.objects == 0)

@@ -2,6 +2,7 @@
 #include "report.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace poolheap {
 
@@ -127,8 +128,9 @@ std::vector<report::holder_row> find_holders(graph const& in, std::vector<bool> 
     reader.in_blocks(
         "holders", [&](block_index source, std::uint64_t offset, block_index target, address word) {
             if (!is_wanted(target)) return;
-            // A pointer into the own object holds nothing; its own control block may.
-            if (source == target && word != in[target].begin) return;
+            // A pointer into the own object holds nothing, nor does what lies in front of it; its own control block may.
+            if (source == target && (word != in[target].begin || offset < in.type_of(source).object_offset))
+                return;
             // The two words of a shared_ptr are one reference.
             bool const is_second =
                 source == last_source && target == last_target && offset == last_offset + sizeof(address);
@@ -150,12 +152,12 @@ std::vector<report::holder_row> find_holders(graph const& in, std::vector<bool> 
         if (is_wanted(r.target))
             count({marked.empty() ? in.type_id(r.target) : k_buffer, k_buffer, k_buffer, r.from, r.offset},
                   r.target);
-    std::vector<report::holder_row> rows;
+    // What reads the same is one row: the pointers of a map to its first, last and root node are one holder.
+    std::map<std::tuple<type_id_t, std::string, std::uint64_t, std::string, type_id_t>, report::holder_row>
+        by_text;
     for (auto const& [c, s] : sums) {
         report::holder_row row;
         row.of = in.names()[c.of].name;
-        row.references = s.references;
-        row.bytes = s.bytes;
         row.offset = c.offset;
         if (c.root != buffer_owners::k_none) {
             row.root = in.roots()[c.root].name;
@@ -166,8 +168,19 @@ std::vector<report::holder_row> find_holders(graph const& in, std::vector<bool> 
             row.offset = in.shown_offset(c.type, c.offset);
         }
         if (c.via != k_buffer) row.via = in.names()[c.via].name;
-        rows.push_back(std::move(row));
+        bool const is_at_offset = row.root.empty() && row.member.empty();
+        auto const at =
+            by_text.try_emplace({c.of, row.root.empty() ? row.type : row.root,
+                                 is_at_offset ? row.offset : ~std::uint64_t{0}, row.member, c.via});
+        report::holder_row& sum = at.first->second;
+        row.offset = at.second ? row.offset : std::min(row.offset, sum.offset);
+        row.references = sum.references + s.references;
+        row.bytes = sum.bytes + s.bytes;
+        sum = std::move(row);
     }
+    std::vector<report::holder_row> rows;
+    for (auto& [text, row] : by_text)
+        rows.push_back(std::move(row));
     std::sort(rows.begin(), rows.end(), is_larger);
     return rows;
 }

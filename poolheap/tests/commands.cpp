@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSL-1.0
+// What a user types, of a server under the preload: the commands' own output.
+#include "commands.hpp"
+
+#include "programs.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <unistd.h>
+
+namespace poolheap::test {
+namespace {
+
+using poolheap_tests::running_program;
+
+std::unique_ptr<running_program> server(std::vector<std::string> environment) {
+    environment.push_back("LD_PRELOAD=" POOLHEAP_TEST_PRELOAD);
+    return std::make_unique<running_program>(
+        poolheap_tests::compile("server", poolheap_tests::default_toolchain(), "-g -O1 -pthread"),
+        environment);
+}
+
+// Calls command(output_options) and returns what it wrote.
+std::string output_of(bool json, auto&& command) {
+    std::string const path =
+        std::filesystem::temp_directory_path() / ("poolheap-commands-" + std::to_string(::getpid()));
+    command(output_options{.output = path, .html = {}, .folded = {}, .json = json});
+    std::ifstream file(path);
+    std::string const text{std::istreambuf_iterator<char>(file), {}};
+    std::filesystem::remove(path);
+    return text;
+}
+
+TEST(Diff, OfAServerThatLosesOneSessionInAThousandNamesThatTypeFirst) {
+    auto const before = server({"SESSIONS=1000", "CONNECTED=50", "PACKETS=10"});
+    auto const after = server({"SESSIONS=41000", "CONNECTED=50", "PACKETS=11"});
+    auto const diff = nlohmann::json::parse(output_of(true, [&](output_options const& out) {
+        diff_command(std::to_string(before->pid()), std::to_string(after->pid()), out);
+    }));
+    EXPECT_EQ(diff["types"][0]["type"], "app::session") << diff.dump(1);
+    EXPECT_EQ(diff["types"][0]["objects"], 40);
+    ASSERT_FALSE(diff["leaks"].empty());
+    EXPECT_NE(std::string(diff["leaks"][0]["group"]).find("app::session::on_timer"), std::string::npos);
+    EXPECT_GE(diff["leaks"][0]["times"], 39);
+}
+
+TEST(Path, LeadsFromAGlobalThroughTheContainerToTheObject) {
+    auto const one = server({"CONNECTED=50"});
+    char address[32];
+    std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(one->at("session")));
+    auto const path = nlohmann::json::parse(output_of(true, [&](output_options const& out) {
+        path_command(std::to_string(one->pid()), address, out);
+    }))["path"];
+    ASSERT_GE(path.size(), 3U);
+    EXPECT_EQ(path[0]["root"], "global app::g_connected") << path.dump(1);
+    EXPECT_EQ(path[path.size() - 2]["member"], "second");
+    EXPECT_EQ(path.back()["type"], "app::session");
+}
+
+TEST(Holders, OfPacketsThatAStuckConsumerLeavesNameTheQueuesMember) {
+    auto const one = server({"PACKETS=1000"});
+    std::string const text = output_of(false, [&](output_options const& out) {
+        holders_command(std::to_string(one->pid()), "packet", out);
+    });
+    EXPECT_NE(text.find("app::packet: 1,000 objects"), std::string::npos) << text;
+    EXPECT_NE(text.find("     1,000  app::packet_queue::waiting, in "), std::string::npos) << text;
+}
+
+TEST(Holders, AContainerIsOneLine) {
+    auto const one = server({"CONNECTED=500"});
+    std::string const text = output_of(false, [&](output_options const& out) {
+        holders_command(std::to_string(one->pid()), "session", out);
+    });
+    EXPECT_NE(text.find("       500  global app::g_connected, in map node of"), std::string::npos) << text;
+    EXPECT_EQ(text.find("g_connected"), text.rfind("g_connected")) << text;
+}
+
+}  // namespace
+}  // namespace poolheap::test
