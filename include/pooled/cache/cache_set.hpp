@@ -39,23 +39,6 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// How long a thread waits for others that are inside their gates, all of them together: 2 to 6 µs. One that runs leaves in less.
-class gate_patience {
-public:
-    // Whether `is_over()` before the patience is.
-    template <class Condition>
-    [[nodiscard]] bool wait(Condition&& is_over) noexcept {
-        for (; !is_over(); --m_left) {
-            if (m_left == 0) return false;
-            platform::relax();
-        }
-        return true;
-    }
-
-private:
-    unsigned m_left = 128;
-};
-
 // A forked child has only one of its parent's threads. The caches of the others are retired when a thread next uses the list of
 // a pool's caches. Written only in the child, before any other thread runs there.
 POOLED_STATE(atomic<thread_state const*>, g_fork_survivor, {nullptr});
@@ -317,45 +300,11 @@ public:
 
     // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache. Gives up the lock while it
     // waits for owners.
-    void enter_bound() noexcept {
-        if (is_at_bound()) return;
-        if (m_pool.is_shared) {
-            // No thread uses its cache any more without the lock, including new ones and the caller.
-            stop_every();
-            if (is_at_bound()) return;
-            hold();
-            for_each([](thread_cache& cache) { cache.gate.stop(); });
-        }
-        steal_all([&] {
-            if (m_pool.is_shared) m_pool.bound_epoch.add(1);
-            for (class_index c = 0; c < k_lists; ++c)
-                (*this)[c].end_served();
-            return true;
-        });
-    }
+    void enter_bound() noexcept;
     // False: it is still at the bound, because a thread was preempted while it put a block into a slot.
-    bool leave_bound() noexcept {
-        if (!is_at_bound()) return true;
-        bool const may_leave = bar_slots();
-        if (may_leave) {
-            lock_classes();
-            m_pool.bound_epoch.add(1);
-            unlock_classes();
-            drain_slots();
-            --m_holds;
-        }
-        m_are_slots_barred.store(false,
-                                 std::memory_order_release);  // pairs with the acquire in put_at_bound()
-        resume();
-        return may_leave;
-    }
+    bool leave_bound() noexcept;
     // The blocks in the slots go to their slabs, which may become free. Without a lock.
-    void drain_slots() noexcept {
-        m_slots.drain([this](class_index c, void* block) {
-            scoped_lock const lock((*this)[c]);
-            (*this)[c].flush({&block, 1});
-        });
-    }
+    void drain_slots() noexcept;
     // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
     // bound only while a thread looks for memory.
     void add_recycled() noexcept { m_has_recycled = true; }
@@ -456,47 +405,14 @@ private:
         return cache.owner != nullptr && cache.owner != &t_state();
     }
 
-    struct unlock_at_end {
-        central& list;
-        explicit unlock_at_end(central& locked) noexcept : list(locked) {}
-        ~unlock_at_end() { list.unlock(); }
-        unlock_at_end(unlock_at_end const&) = delete;
-        unlock_at_end& operator=(unlock_at_end const&) = delete;
-    };
-
     // Calls work(array of class `c`) for the owner, inside its gate, so that nobody steals meanwhile, the pool is not closed, and does not
     // come to its bound. False: the gate is stopped, and whoever stopped it may have the lock of the class.
     template <class Work>
-    [[nodiscard]] static bool with_own(thread_cache& cache, class_index c, Work&& work) noexcept {
-        g_fork_gate.enter();
-        bool const is_in = cache.gate.enter();
-        if (is_in) {
-            if (cache.classes[c].capacity() == 0) grow(cache, c);
-            work(cache.classes[c]);
-            cache.gate.leave();
-        }
-        g_fork_gate.leave();
-        return is_in;
-    }
+    [[nodiscard]] static bool with_own(thread_cache& cache, class_index c, Work&& work) noexcept;
     // `is_stalled`: another thread has the lock of the class, and the heap has no free slab.
-    [[nodiscard]] POOLED_NOINLINE void* allocate_deferred(class_index c, thread_cache& cache,
-                                                          bool& is_stalled) noexcept {
-        void* block = nullptr;
-        is_stalled = with_own(cache, c, [&](class_cache& mine) {
-            block = mine.pop();
-            if (block == nullptr) block = (*this)[c].refill_deferred(mine);
-        });
-        return block;
-    }
+    [[nodiscard]] void* allocate_deferred(class_index c, thread_cache& cache, bool& is_stalled) noexcept;
     // False: the caller keeps the block.
-    [[nodiscard]] POOLED_NOINLINE bool deallocate_deferred(class_index c, thread_cache& cache,
-                                                           void* block) noexcept {
-        bool is_taken = false;
-        static_cast<void>(with_own(cache, c, [&](class_cache& mine) {
-            is_taken = mine.push(block) || ((*this)[c].defer_half(mine) && mine.push(block));
-        }));
-        return is_taken;
-    }
+    [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache& cache, void* block) noexcept;
 
     // Requires a stopped cache, or the caller's.
     void collect_held(thread_cache& cache, class_index c) noexcept {
@@ -522,42 +438,9 @@ private:
 
     // A block from a slot, else of the central list. Null: at one moment that had none, nor the heap, and the slots were empty. Blocks
     // of other classes in the slots, whose slabs it might use, go to these slabs.
-    [[nodiscard]] void* search_slots(block_request const& what) noexcept {
-        central& list = (*this)[what.c];
-        auto const find = [&]() -> void* {
-            if (list.has_nothing()) return nullptr;
-            scoped_lock const lock(list);
-            return list.allocate_one(what);
-        };
-        bound_slots::view seen;
-        for (unsigned attempt = 0; attempt < k_searches; ++attempt, drain_slots()) {
-            if (void* const block = m_slots.pop(what.c, seen)) return block;
-            if (void* const block = find()) return block;
-            if (m_slots.were_empty(seen)) return nullptr;
-            if (seen.is_draining) platform::pause(attempt);
-        }
-        // Other threads exchange blocks all the time: not any more.
-        scoped_lock const lock(*this);
-        for (unsigned attempt = 0; !bar_slots(); ++attempt)
-            wait_unlocked(attempt);
-        do {
-            drain_slots();
-            static_cast<void>(m_slots.pop(k_no_class, seen));
-        } while (!m_slots.were_empty(seen));
-        void* const block = find();
-        m_are_slots_barred.store(false,
-                                 std::memory_order_release);  // pairs with the acquire in put_at_bound()
-        return block;
-    }
+    [[nodiscard]] void* search_slots(block_request const& what) noexcept;
     // Afterwards no thread is in put_at_bound(), and none puts a block into a slot. False: some still are.
-    [[nodiscard]] bool bar_slots() noexcept {
-        m_are_slots_barred.store(true, std::memory_order_relaxed);
-        std_atomics::full_barrier();  // pairs with that in announce()
-        gate_patience patience;
-        for (thread_cache& cache : m_all)
-            if (!patience.wait([&cache] { return cache.gate.is_idle(); })) return false;
-        return true;
-    }
+    [[nodiscard]] bool bar_slots() noexcept;
     // Requires the lock, which another thread may have until this returns.
     void wait_unlocked(unsigned attempt) noexcept {
         unlock();
@@ -565,18 +448,7 @@ private:
         lock();
     }
     // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
-    [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept {
-        if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
-            return false;  // reported under the lock
-        cache.gate.announce();
-        // acquire: pairs with the release in leave_bound(); the end of this mode is seen.
-        bool const may_put = !m_are_slots_barred.load(std::memory_order_acquire) && is_at_bound();
-        std::uint64_t const puts = may_put ? m_slots.push(c, block) : 0;
-        if (puts != 0) cache.classes[c].add_net_taken(-1);
-        if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
-        cache.gate.leave();
-        return puts != 0;
-    }
+    [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept;
 
     [[nodiscard]] static constexpr std::uint32_t next_capacity(std::uint32_t capacity,
                                                                class_index c) noexcept {

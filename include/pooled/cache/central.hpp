@@ -26,158 +26,25 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/deferred_blocks.hpp"
+#include "pooled/cache/recent_blocks.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
+#include "pooled/heap/reserve.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
-
-// The addresses of the blocks of a size class that threads flushed last. A refill takes the newest, which are most likely still in
-// the processor's caches; the oldest go to the bitmaps of their slabs.
-//
-//   | … oldest | … | newest | … |      a ring, which begins at m_begin
-//
-// Without it, the next list of a thousand nodes comes from elsewhere, a slab a node (measured: docs/mechanisms.md, E1).
-//
-// Invariant: count <= capacity, a power of two or 0.
-// Guarded by the lock of the class; the count may be read at any time. O(addresses moved).
-class recent_blocks {
-public:
-    static constexpr std::size_t k_least = 128;
-    static constexpr std::size_t k_most = 2048;
-
-    recent_blocks() = default;
-    recent_blocks(recent_blocks const&) = delete;
-    recent_blocks& operator=(recent_blocks const&) = delete;
-    ~recent_blocks() {
-        if (m_ring != nullptr) g_metadata.deallocate(m_ring, m_capacity * sizeof(void*));
-    }
-
-    [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
-    [[nodiscard]] std::size_t capacity() const noexcept { return m_capacity; }
-
-    // Room for `count` addresses, at most k_most. Without memory for that, nothing changes.
-    void reserve(std::size_t count) noexcept {
-        std::size_t const capacity = std::bit_ceil(detail::clamp(count, k_least, k_most));
-        if (capacity <= m_capacity) return;
-        auto** const ring = static_cast<void**>(g_metadata.try_allocate(capacity * sizeof(void*)));
-        if (ring == nullptr) return;
-        std::uint32_t const kept = m_count;
-        for (std::uint32_t i = 0; i < kept; ++i)
-            ring[i] = m_ring[at(i)];
-        if (m_ring != nullptr) g_metadata.deallocate(m_ring, m_capacity * sizeof(void*));
-        m_ring = ring;
-        m_capacity = static_cast<std::uint32_t>(capacity);
-        m_begin = 0;
-    }
-
-    // Requires room for them. The last one is the newest.
-    void push(span<void* const> blocks) noexcept {
-        std::uint32_t next = m_count;
-        for (void* const block : blocks)
-            m_ring[at(next++)] = block;
-        m_count = next;
-    }
-
-    // Moves up to `most` of the newest to `to`, the newest last. Returns how many.
-    std::uint32_t pop(void** to, std::uint32_t most) noexcept {
-        std::uint32_t const popped = detail::smaller<std::uint32_t>(m_count, most);
-        std::uint32_t const left = m_count - popped;
-        for (std::uint32_t i = 0; i < popped; ++i)
-            to[i] = m_ring[at(left + i)];
-        m_count = left;
-        return popped;
-    }
-
-    // Passes the oldest on until at most `kept` are left: put(span) with some of them, in order, once or more.
-    template <class Put>
-    void drain(std::size_t kept, Put&& put) noexcept {
-        while (m_count > kept) {
-            std::uint32_t const first = at(0);
-            auto const run =
-                static_cast<std::uint32_t>(detail::smaller<std::size_t>(m_count - kept, m_capacity - first));
-            span<void* const> const oldest(m_ring + first, run);
-            m_count = m_count - run;
-            m_begin = at(run);
-            put(oldest);
-        }
-    }
-
-    [[nodiscard]] bool contains(void const* block) const noexcept {
-        for (std::uint32_t i = 0; i < m_count; ++i)
-            if (m_ring[at(i)] == block) return true;
-        return false;
-    }
-
-    // Forgets all addresses.
-    void clear() noexcept { m_count = 0; }
-
-private:
-    template <class>
-    friend struct record_access;
-    [[nodiscard]] std::uint32_t at(std::uint32_t i) const noexcept {
-        return (m_begin + i) & (m_capacity - 1);
-    }
-
-    void** m_ring = nullptr;
-    std::uint32_t m_capacity = 0;
-    std::uint32_t m_begin = 0;
-    observed<std::uint32_t> m_count;
-};
-
-// What a thread does to the list of a class while another one has its lock and does not run: blocks that the thread frees, or a slab that
-// it takes from the heap. Whoever has the lock next does the rest.
-struct deferred_blocks {
-    deferred_blocks* next;
-    std::uint32_t count;         // addresses of free blocks, which follow
-    std::uint32_t room;          // for so many
-    std::uint32_t added;         // blocks of a slab that is new to the class, and not counted yet; 0: none
-    std::uint32_t added_units;   // of that slab
-    std::uint64_t remote_frees;  // of a thread that has ended
-
-    [[nodiscard]] void** blocks() noexcept { return reinterpret_cast<void**>(this + 1); }
-    // Null: no memory.
-    [[nodiscard]] static deferred_blocks* make(std::uint32_t room) noexcept {
-        void* const memory = g_metadata.try_allocate(bytes(room));
-        return memory != nullptr ? ::new (memory) deferred_blocks{nullptr, 0, room, 0, 0, 0} : nullptr;
-    }
-    void free() noexcept { g_metadata.deallocate(this, bytes(room)); }
-
-private:
-    [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t room) noexcept {
-        return sizeof(deferred_blocks) + room * sizeof(void*);
-    }
-};
-
-// Those of one class. Any thread may call, without a lock, and waits for none.
-class deferred_list {
-public:
-    [[nodiscard]] bool empty() const noexcept { return m_first.load(std::memory_order_relaxed) == nullptr; }
-    // release: pairs with the acquire in take_all().
-    void push(deferred_blocks& one) noexcept {
-        one.next = m_first.load(std::memory_order_relaxed);
-        while (!m_first.compare_exchange_strong(one.next, &one, std::memory_order_release)) {}
-    }
-    // The last one first.
-    [[nodiscard]] deferred_blocks* take_all() noexcept {
-        return empty() ? nullptr : m_first.exchange(nullptr, std::memory_order_acquire);
-    }
-
-private:
-    std_atomics::atomic<deferred_blocks*> m_first{nullptr};
-};
 
 class alignas(k_cache_line) central {
 public:
@@ -214,56 +81,11 @@ public:
     // memory, or no free slab.
     //
     // The older half of a full cache.
-    [[nodiscard]] bool defer_half(class_cache& cache) noexcept {
-        span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
-        deferred_blocks* const batch = deferred_blocks::make(static_cast<std::uint32_t>(oldest.size()));
-        if (batch == nullptr) return false;
-        batch->count = cache.drop_oldest(batch->room, batch->blocks());
-        cache.add_net_taken(-std::int64_t{batch->count});
-        cache.begin_interval();
-        deferred().push(*batch);
-        return true;
-    }
+    [[nodiscard]] bool defer_half(class_cache& cache) noexcept;
     // All of a cache, whose owner ends.
-    [[nodiscard]] bool defer_all(class_cache& cache) noexcept {
-        deferred_blocks* const batch = deferred_blocks::make(cache.size() + 1);
-        if (batch == nullptr) return false;
-        batch->remote_frees = cache.net_frees();
-        batch->count = cache.drop_oldest(cache.size(), batch->blocks());
-        if (void* const hot = cache.pop_hot()) batch->blocks()[batch->count++] = hot;
-        cache.add_net_taken(-cache.net_taken());
-        cache.release();
-        deferred().push(*batch);
-        return true;
-    }
+    [[nodiscard]] bool defer_all(class_cache& cache) noexcept;
     // As refill(): blocks that were deferred, else those of a slab.
-    [[nodiscard]] void* refill_deferred(class_cache& cache) noexcept {
-        deferred_blocks* mine = deferred().take_all();
-        while (mine != nullptr &&
-               mine->count == 0) {  // what is not counted yet stays for the lock's next holder
-            deferred_blocks* const next = mine->next;
-            deferred().push(*mine);
-            mine = next;
-        }
-        if (mine != nullptr)
-            for (deferred_blocks* rest = mine->next; rest != nullptr;)
-                deferred().push(*std::exchange(rest, rest->next));
-        else if (mine = defer_slab(); mine == nullptr)
-            return nullptr;
-        std::uint32_t const most = detail::larger<std::uint32_t>(cache.capacity() / 2, 1);
-        std::uint32_t const taken = detail::smaller(mine->count, most);
-        mine->count -= taken;
-        void** const from = mine->blocks() + mine->count;
-        void* block = *from;
-        if (cache.capacity() != 0) {
-            detail::copy_n(from, taken, cache.fill(taken));
-            block = cache.pop_array();
-        }
-        cache.add_net_taken(taken);
-        cache.begin_interval();
-        mine->count != 0 || mine->added != 0 ? deferred().push(*mine) : mine->free();
-        return block;
-    }
+    [[nodiscard]] void* refill_deferred(class_cache& cache) noexcept;
 
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
     // has no free block and the heap no free slab.
@@ -485,16 +307,7 @@ private:
         return m_pool.deferred != nullptr && !deferred().empty();
     }
     // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
-    [[nodiscard]] deferred_blocks* defer_slab() noexcept {
-        slab* const s = m_pool.heap.allocate(m_class);
-        if (s == nullptr) return nullptr;
-        deferred_blocks* const batch = deferred_blocks::make(s->total);
-        if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;
-        batch->added = batch->count = s->total;
-        batch->added_units = units_of(*s);
-        static_cast<void>(s->allocate(s->total, batch->blocks() + s->total));
-        return batch;
-    }
+    [[nodiscard]] deferred_blocks* defer_slab() noexcept;
     // Does what others have deferred.
     void settle() noexcept {
         if (has_deferred()) [[unlikely]]
@@ -639,6 +452,15 @@ private:
     observed<std::uint64_t> m_retired_remote_frees;
 };
 static_assert(sizeof(central) == 2 * k_cache_line);
+
+// Requires the lock.
+struct unlock_at_end {
+    central& list;
+    explicit unlock_at_end(central& locked) noexcept : list(locked) {}
+    ~unlock_at_end() { list.unlock(); }
+    unlock_at_end(unlock_at_end const&) = delete;
+    unlock_at_end& operator=(unlock_at_end const&) = delete;
+};
 
 }  // namespace detail
 POOLED_END_NAMESPACE

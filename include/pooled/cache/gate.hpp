@@ -27,6 +27,7 @@
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/platform.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -144,6 +145,23 @@ bool stop_all(ForEach&& for_each, Barrier&& barrier, Take&& take) {
     for_each([&](auto& each) { all = take(each) && all; });
     return all;
 }
+
+// How long a thread waits for others that are inside their gates, all of them together: 2 to 6 µs. One that runs leaves in less.
+class gate_patience {
+public:
+    // Whether `is_over()` before the patience is.
+    template <class Condition>
+    [[nodiscard]] bool wait(Condition&& is_over) noexcept {
+        for (; !is_over(); --m_left) {
+            if (m_left == 0) return false;
+            platform::relax();
+        }
+        return true;
+    }
+
+private:
+    unsigned m_left = 128;
+};
 
 }  // namespace detail
 POOLED_END_NAMESPACE

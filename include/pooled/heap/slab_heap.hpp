@@ -126,24 +126,8 @@ public:
     class attempt {
     public:
         // Throws std::bad_alloc.
-        attempt(slab_heap& heap, std::array<class_index, 2> classes)
-            : m_heap(heap),
-              m_reservation(::new(g_metadata.allocate(sizeof(reservation)))
-                                reservation{.classes = classes, .free = {}, .links = {}}) {
-            scoped_lock const lock(heap.m_mutex);
-            heap.m_reservations.push_front(*m_reservation);
-            heap.m_purging = {};
-            heap.m_mutex.be_patient();  // from now on no system call
-        }
-        ~attempt() {
-            if (m_reservation == nullptr || m_epoch != m_heap.m_epoch) return;
-            std::size_t const grown = m_reservation->grown;
-            {
-                scoped_lock const lock(m_heap.m_mutex);
-                m_heap.end(*m_reservation);
-            }
-            if (grown != 0) m_heap.release_chunks(grown);
-        }
+        attempt(slab_heap& heap, std::array<class_index, 2> classes);
+        ~attempt();
         attempt(attempt const&) = delete;
         attempt& operator=(attempt const&) = delete;
 
@@ -160,69 +144,22 @@ public:
     // then, as other threads may take some meanwhile. False when the bound does not allow it; throws what upstream throws, and at once
     // when the system has less memory. O(spans).
     template <class Missing>
-    [[nodiscard]] bool reserve(attempt& by, span_request const& what, Missing&& missing) {
-        reservation& r = *by.m_reservation;
-        while (std::size_t left = missing()) {
-            if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
-            while (left != 0) {
-                if (!add_chunk(what, [&](chunk const& fresh) {
-                        r.grown += fresh.bytes;
-                        left = claim_free(r, what, left);
-                    }))
-                    return false;
-            }
-        }
-        return true;
-    }
+    [[nodiscard]] bool reserve(attempt& by, span_request const& what, Missing&& missing);
     // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks. Returns how many are missing.
-    [[nodiscard]] std::size_t claim(attempt& by, span_request const& what, std::size_t count) noexcept {
-        scoped_lock const lock(m_mutex);
-        reservation& r = *by.m_reservation;
-        return claim_free(r, what, count - detail::smaller(count, m_reservations.free_blocks(r, what)));
-    }
+    [[nodiscard]] std::size_t claim(attempt& by, span_request const& what, std::size_t count) noexcept;
     // Makes the pages of what was reserved resident. Takes the lock for one span at a time; others may be taken meanwhile, and put.
-    void touch(attempt& by) noexcept {
-        if (!m_upstream.is_system()) return;
-        slab_list& spans = by.m_reservation->free;
-        std::size_t left = 0;
-        for (bool is_first = true; is_first || left != 0; is_first = false) {
-            scoped_lock const lock(m_mutex);
-            if (is_first)
-                for ([[maybe_unused]] slab const& s : spans)
-                    ++left;
-            slab* const s = spans.pop_front();
-            if (s == nullptr) return;
-            --left;
-            spans.push_back(*s);
-            platform::touch_pages(s->memory(), s->bytes());
-            for (std::size_t i = 0; i < s->granules; ++i)
-                s[i].purged = 0;
-        }
-    }
+    void touch(attempt& by) noexcept;
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
-    [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
-        scoped_lock const lock(m_mutex);
-        if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation->classes;
-        s.reserved_for = by.m_reservation;
-        return true;
-    }
+    [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept;
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
         scoped_lock const lock(m_mutex);
         return m_reservations.serve(c);
     }
 
     // Ends all reservations. O(spans).
-    void forget_reservations() noexcept {
-        scoped_lock const lock(m_mutex);
-        for (reservation& r : m_reservations)
-            r.is_settled ? end(r) : unreserve(r);
-    }
+    void forget_reservations() noexcept;
     // Called in a forked child, where the attempts of other threads do not end.
-    void forget_others() noexcept {
-        scoped_lock const lock(m_mutex);
-        for (reservation& r : m_reservations)
-            if (!r.is_settled && r.by != &t_upstream_calls()) end(r);
-    }
+    void forget_others() noexcept;
     [[nodiscard]] bool has_reservations() noexcept {
         scoped_lock const lock(m_mutex);
         return !m_reservations.empty();
@@ -529,41 +466,14 @@ private:
     }
 
     // Takes the lock. If there is an earlier reservation for the same classes, it takes over the spans of `r`.
-    void settle(reservation& r) noexcept {
-        scoped_lock const lock(m_mutex);
-        note_gain();
-        r.is_settled = true;
-        if (reservation* const earlier = m_reservations.settled_like(r)) end(r, earlier);
-    }
+    void settle(reservation& r) noexcept;
 
     // The rest requires the lock. Reserves free spans for `count` blocks, and returns how many are missing.
-    std::size_t claim_free(reservation& r, span_request const& what, std::size_t count) noexcept {
-        while (count != 0) {
-            slab* const s = find_unreserved(what);
-            if (s == nullptr) break;
-            slab& mine = hold(*s, what);
-            mine.reserved_for = &r;
-            r.free.push_front(mine);
-            count -= detail::smaller(count, reservation_list::blocks_in(mine, what));
-        }
-        return count;
-    }
+    std::size_t claim_free(reservation& r, span_request const& what, std::size_t count) noexcept;
     // The spans of `r` pass to another reservation; null: to all classes.
-    void unreserve(reservation& r, reservation* to = nullptr) noexcept {
-        for_each_span([&](slab& s) {
-            if (s.reserved_for == &r && s.size_class != k_no_class) s.reserved_for = to;
-        });
-        while (slab* const s = r.free.pop_front()) {
-            s->reserved_for = to;
-            make_free(*s);
-        }
-    }
+    void unreserve(reservation& r, reservation* to = nullptr) noexcept;
     // Its spans pass on as there.
-    void end(reservation& r, reservation* to = nullptr) noexcept {
-        unreserve(r, to);
-        m_reservations.remove(r);
-        g_metadata.deallocate(&r, sizeof(reservation));
-    }
+    void end(reservation& r, reservation* to = nullptr) noexcept;
 
     std::uint32_t m_epoch = g_forks_lost;  // when it was constructed
     mutex m_mutex;

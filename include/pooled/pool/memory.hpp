@@ -17,7 +17,9 @@
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/cache/at_bound.hpp"
 #include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/defer.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
@@ -26,7 +28,7 @@
 #include "pooled/heap/upstream.hpp"
 #include "pooled/options.hpp"
 #include "pooled/os/mutex.hpp"
-#include "pooled/os/platform.hpp"
+#include "pooled/pool/memory_release.hpp"
 #include "pooled/stats.hpp"
 
 #include <atomic>
@@ -37,34 +39,6 @@
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
-
-// Decides when a pool looks for unused memory to return: at most once per period, and only in calls that are slow anyway. Any
-// thread may call; a period's end is reported to one thread.
-class release_clock {
-public:
-    // A `period` that is not positive means never.
-    explicit release_clock(std::chrono::milliseconds period) noexcept
-        : m_period(std::chrono::nanoseconds(detail::clamp(period, std::chrono::milliseconds(0), k_longest))
-                       .count()) {}
-
-    static constexpr std::uint32_t k_calls = 32;
-
-    // `calls`: number of slow calls of the calling thread, which reads the clock at every 32nd.
-    [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
-        if (m_period <= 0 || calls % k_calls != 0) return false;
-        std::int64_t const now = platform::coarse_time();
-        std::int64_t end = m_end.load(std::memory_order_relaxed);
-        if (now < end || !m_end.compare_exchange_strong(end, now + m_period, std::memory_order_relaxed))
-            return false;
-        return end != 0;  // the first call begins the first period
-    }
-
-private:
-    static constexpr std::chrono::milliseconds k_longest = std::chrono::hours(24 * 365);  // no sum overflows
-
-    std::int64_t m_period;
-    atomic<std::int64_t> m_end{0};
-};
 
 class pool_memory {
 public:
@@ -79,7 +53,7 @@ public:
                    .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
                   m_upstream),
           m_caches({m_slabs, pool_id, is_shared}),
-          m_release_clock(options.release_unused_after),
+          m_release(m_upstream, m_slabs, m_caches, options.release_unused_after),
           m_options(options) {}
 
     [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
@@ -88,7 +62,7 @@ public:
     // A block for the owner of `cache` (null: a thread without a cache), which has none of the class. Null when the bound is reached and, at one moment, there was no free block anywhere; throws what
     // upstream throws.
     [[nodiscard]] void* allocate(block_request what, thread_cache* cache) {
-        on_slow_call(cache);
+        m_release.on_slow_call(cache);
         if (is_exact(what.c, what.bytes)) {
             if (what.bytes > k_size_max / 4 || what.align > k_size_max / 4) POOLED_NO_MEMORY;
             if (what.bytes > m_upstream.max_bytes()) return nullptr;
@@ -99,7 +73,7 @@ public:
         class_index const c = what.c;
         if (c >= k_first_large && block != nullptr) {
             std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
-            note_taken(round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled));
+            m_release.note_taken(round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled));
         }
         // Entering that mode takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request in it some 30 ns more.
         if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8) [[unlikely]] {
@@ -111,7 +85,7 @@ public:
 
     // `c`: that of the block's slab. True: the pool is closed, and that was its last reference.
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
-        on_slow_call(cache);
+        m_release.on_slow_call(cache);
         if (c >= k_first_large) return deallocate_large(c, cache, block);
         return !m_caches.deallocate(c, cache, block) && drop_references(1);
     }
@@ -122,7 +96,7 @@ public:
 
     // Returns all free memory: chunks to upstream, the pages of free blocks to the system. Returns the number
     // of bytes. O(threads + slabs + cached blocks).
-    std::size_t trim() noexcept;
+    std::size_t trim() noexcept { return m_release.trim(); }
 
     // Returns all slabs to upstream, including those with blocks in use. O(threads + slabs + cached blocks).
     void discard() noexcept {
@@ -165,21 +139,10 @@ public:
 private:
     template <class>
     friend struct record_access;
-    // What large blocks left free returns at once when it is more than this and than what is in use: it may be most of the pool's memory,
-    // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
-    static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
-    // Not for each block: for so many bytes, or a 32nd of the pool's memory.
-    static constexpr std::size_t k_least_excess = std::size_t{4} << 20;
-    void release_excess(std::size_t freed) noexcept;
-    [[nodiscard]] bool release_some() noexcept;
-    void note_taken(std::size_t bytes) noexcept {
-        std::size_t const left = m_left_free.load(std::memory_order_relaxed);
-        if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
-    }
     // What is left over of memory that came for a large block is left free, as if blocks had been there.
     [[nodiscard]] bool grow(block_request const& what) {
         std::size_t const bytes = m_slabs.grow(what);
-        if (what.c >= k_first_large) m_left_free.fetch_add(bytes, std::memory_order_relaxed);
+        if (what.c >= k_first_large) m_release.note_left_free(bytes);
         return bytes != 0;
     }
 
@@ -277,33 +240,13 @@ private:
         return m_references.fetch_sub(count, std::memory_order_acq_rel) == count;
     }
     [[nodiscard]] bool deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
-    std::size_t release_free() noexcept;
-
-    // Once in a period, returns memory that was not needed during it.
-    void on_slow_call(thread_cache* cache) noexcept {
-        std::uint32_t calls = 0;
-        if (cache != nullptr) {
-            cache->slow_calls.add(1);
-            calls = cache->slow_calls;
-        }
-        if (m_release_clock.is_due(calls)) [[unlikely]]
-            release_unused();
-        else if (calls % release_clock::k_calls == 1 && m_slabs.may_collapse()) [[unlikely]]
-            m_slabs.collapse_one();
-        if (m_slabs.has_step()) [[unlikely]]
-            m_slabs.do_step();
-    }
-    void release_unused() noexcept;
 
     upstream m_upstream;
     slab_heap m_slabs;
     cache_set m_caches;
-    release_clock m_release_clock;
+    memory_release m_release;
     // One of the pool's handle; once it is closed, one of each block in use; and those of calls that must go on after their block is free.
     atomic<std::uint64_t> m_references{1};
-    atomic<std::size_t> m_left_free{0};  // bytes that large blocks left free, and did not take again; a hint
-    atomic<std::size_t> m_drain_at{
-        0};                        // m_left_free when the recent addresses next go to their slabs; a hint
     std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
     pool_options const m_options;
 };
@@ -319,48 +262,11 @@ inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, vo
     if (is_late)
         m_references.fetch_add(1, std::memory_order_relaxed);
     else
-        release_excess(bytes);
+        m_release.release_excess(bytes);
     bool const is_counted = !m_caches.deallocate(c, c != k_exact ? cache : nullptr, block);
-    if (is_late) release_excess(bytes);
+    if (is_late) m_release.release_excess(bytes);
     std::uint64_t const references = std::uint64_t{is_counted} + std::uint64_t{is_late};
     return references != 0 && drop_references(references);
-}
-
-inline void pool_memory::release_excess(std::size_t freed) noexcept {
-    m_left_free.fetch_add(freed, std::memory_order_relaxed);
-    // Again after a release: what other threads freed meanwhile, they compared with memory on its way to upstream.
-    while (release_some()) {}
-}
-inline bool pool_memory::release_some() noexcept {
-    std::size_t const used = m_upstream.used();
-    std::size_t const step = detail::larger(k_least_excess, used / 32);
-    std::size_t const left_free = m_left_free.load(std::memory_order_relaxed);
-    std::size_t const drain_at = m_drain_at.load(std::memory_order_relaxed);
-    if (drain_at > left_free + step) m_drain_at.store(left_free + step, std::memory_order_relaxed);
-    if (left_free <= k_kept_bytes) return false;
-    std::size_t const recent = m_caches.recent_bytes();
-    std::size_t const free = m_slabs.free_bytes() + recent;
-    std::size_t const in_use = used - detail::smaller(free, used);
-    if (detail::smaller(free, left_free) <= detail::larger(k_kept_bytes, in_use)) return false;
-    if (m_slabs.has_reservations()) return false;
-    // Each recent address keeps a chunk: a few hundred of them kept 723 MiB of 852.
-    if (recent != 0 && left_free >= drain_at) {
-        m_drain_at.store(left_free + step, std::memory_order_relaxed);
-        m_caches.drain_recent();
-    }
-    if (m_slabs.empty_bytes() < step) return false;
-    std::size_t const released = m_slabs.release_chunks(left_free);
-    note_taken(released);  // what is left in chunks in use still counts
-    return released != 0;
-}
-
-// Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
-inline std::size_t pool_memory::release_free() noexcept {
-    {
-        scoped_lock const lock(m_caches);
-        m_caches.steal_all([] { return true; });
-    }
-    return m_slabs.release_chunks();
 }
 
 // An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
@@ -403,7 +309,7 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since.
     bool const is_of_one_class = smaller == larger;
     if (!attempt(is_of_one_class)) {
-        release_free();
+        m_release.release_free();
         // If all objects are of one class, a bound that is just large enough for them suffices.
         if (!attempt(is_of_one_class) && (is_of_one_class || !attempt(true))) return false;
     }
@@ -411,28 +317,6 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;
     mine.settle();
     return true;
-}
-
-inline std::size_t pool_memory::trim() noexcept {
-    m_slabs.forget_reservations();
-    std::size_t bytes = release_free();
-    for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
-        scoped_lock const lock(m_caches[c]);
-        bytes += m_caches[c].purge();
-    }
-    return bytes + m_slabs.purge();
-}
-
-POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
-    if (m_slabs.has_reservations()) return;  // no system call, either
-    m_slabs.note_full_chunks();
-    std::size_t const free_before = m_slabs.free_bytes();
-    if (try_scoped_lock const lock(m_caches); lock) m_caches.steal_from_idle();
-    m_caches.drain_slots();
-    m_caches.drain_recent();
-    if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_kept_bytes)
-        release_excess(free - free_before);  // large blocks, as if their owners had freed them now
-    m_slabs.begin_purge(m_slabs.take_fewest_free());
 }
 
 inline bool pool_memory::close() noexcept {

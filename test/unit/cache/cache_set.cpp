@@ -3,6 +3,9 @@
 
 #include "pooled/cache/cache_set.hpp"
 
+#include "pooled/cache/at_bound.hpp"
+#include "pooled/cache/defer.hpp"
+
 #include "support/counting_upstream.hpp"
 
 #include <gtest/gtest.h>

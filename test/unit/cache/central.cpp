@@ -4,6 +4,8 @@
 
 #include "pooled/cache/central.hpp"
 
+#include "pooled/cache/defer.hpp"
+
 #include "support/counting_upstream.hpp"
 
 #include <gtest/gtest.h>

@@ -5,6 +5,7 @@
 
 #include "pooled/heap/slab_heap.hpp"
 
+#include "pooled/heap/reserve.hpp"
 #include "pooled/heap/upstream.hpp"
 
 #include "support/counting_upstream.hpp"

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What a thread does when another one has the lock of a class, and perhaps does not run: it waits for none, takes what others deferred or a
+// slab of its own, and leaves what it frees to whoever has the lock next (deferred_blocks.hpp).
+//
+// For the owner of a cache. O(blocks moved).
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/central.hpp"
+#include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/deferred_blocks.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/fork_gate.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+inline bool central::defer_half(class_cache& cache) noexcept {
+    span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
+    deferred_blocks* const batch = deferred_blocks::make(static_cast<std::uint32_t>(oldest.size()));
+    if (batch == nullptr) return false;
+    batch->count = cache.drop_oldest(batch->room, batch->blocks());
+    cache.add_net_taken(-std::int64_t{batch->count});
+    cache.begin_interval();
+    deferred().push(*batch);
+    return true;
+}
+
+inline bool central::defer_all(class_cache& cache) noexcept {
+    deferred_blocks* const batch = deferred_blocks::make(cache.size() + 1);
+    if (batch == nullptr) return false;
+    batch->remote_frees = cache.net_frees();
+    batch->count = cache.drop_oldest(cache.size(), batch->blocks());
+    if (void* const hot = cache.pop_hot()) batch->blocks()[batch->count++] = hot;
+    cache.add_net_taken(-cache.net_taken());
+    cache.release();
+    deferred().push(*batch);
+    return true;
+}
+
+inline void* central::refill_deferred(class_cache& cache) noexcept {
+    deferred_blocks* mine = deferred().take_all();
+    while (mine != nullptr && mine->count == 0) {  // what is not counted yet stays for the lock's next holder
+        deferred_blocks* const next = mine->next;
+        deferred().push(*mine);
+        mine = next;
+    }
+    if (mine != nullptr)
+        for (deferred_blocks* rest = mine->next; rest != nullptr;)
+            deferred().push(*std::exchange(rest, rest->next));
+    else if (mine = defer_slab(); mine == nullptr)
+        return nullptr;
+    std::uint32_t const most = detail::larger<std::uint32_t>(cache.capacity() / 2, 1);
+    std::uint32_t const taken = detail::smaller(mine->count, most);
+    mine->count -= taken;
+    void** const from = mine->blocks() + mine->count;
+    void* block = *from;
+    if (cache.capacity() != 0) {
+        detail::copy_n(from, taken, cache.fill(taken));
+        block = cache.pop_array();
+    }
+    cache.add_net_taken(taken);
+    cache.begin_interval();
+    mine->count != 0 || mine->added != 0 ? deferred().push(*mine) : mine->free();
+    return block;
+}
+
+inline deferred_blocks* central::defer_slab() noexcept {
+    slab* const s = m_pool.heap.allocate(m_class);
+    if (s == nullptr) return nullptr;
+    deferred_blocks* const batch = deferred_blocks::make(s->total);
+    if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;
+    batch->added = batch->count = s->total;
+    batch->added_units = units_of(*s);
+    static_cast<void>(s->allocate(s->total, batch->blocks() + s->total));
+    return batch;
+}
+
+template <class Work>
+bool cache_set::with_own(thread_cache& cache, class_index c, Work&& work) noexcept {
+    g_fork_gate.enter();
+    bool const is_in = cache.gate.enter();
+    if (is_in) {
+        if (cache.classes[c].capacity() == 0) grow(cache, c);
+        work(cache.classes[c]);
+        cache.gate.leave();
+    }
+    g_fork_gate.leave();
+    return is_in;
+}
+
+POOLED_NOINLINE inline void* cache_set::allocate_deferred(class_index c, thread_cache& cache,
+                                                          bool& is_stalled) noexcept {
+    void* block = nullptr;
+    is_stalled = with_own(cache, c, [&](class_cache& mine) {
+        block = mine.pop();
+        if (block == nullptr) block = (*this)[c].refill_deferred(mine);
+    });
+    return block;
+}
+
+POOLED_NOINLINE inline bool cache_set::deallocate_deferred(class_index c, thread_cache& cache,
+                                                           void* block) noexcept {
+    bool is_taken = false;
+    static_cast<void>(with_own(cache, c, [&](class_cache& mine) {
+        is_taken = mine.push(block) || ((*this)[c].defer_half(mine) && mine.push(block));
+    }));
+    return is_taken;
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE

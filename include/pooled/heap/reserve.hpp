@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How a heap reserves memory for the objects of one type (heap/reservation.hpp).
+//
+// Any thread may call; takes the lock of the heap. O(spans).
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/reservation.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/heap/slab_heap.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <array>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+inline slab_heap::attempt::attempt(slab_heap& heap, std::array<class_index, 2> classes)
+    : m_heap(heap),
+      m_reservation(::new(g_metadata.allocate(sizeof(reservation)))
+                        reservation{.classes = classes, .free = {}, .links = {}}) {
+    scoped_lock const lock(heap.m_mutex);
+    heap.m_reservations.push_front(*m_reservation);
+    heap.m_purging = {};
+    heap.m_mutex.be_patient();  // from now on no system call
+}
+inline slab_heap::attempt::~attempt() {
+    if (m_reservation == nullptr || m_epoch != m_heap.m_epoch) return;
+    std::size_t const grown = m_reservation->grown;
+    {
+        scoped_lock const lock(m_heap.m_mutex);
+        m_heap.end(*m_reservation);
+    }
+    if (grown != 0) m_heap.release_chunks(grown);
+}
+
+template <class Missing>
+bool slab_heap::reserve(attempt& by, span_request const& what, Missing&& missing) {
+    reservation& r = *by.m_reservation;
+    while (std::size_t left = missing()) {
+        if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
+        while (left != 0) {
+            if (!add_chunk(what, [&](chunk const& fresh) {
+                    r.grown += fresh.bytes;
+                    left = claim_free(r, what, left);
+                }))
+                return false;
+        }
+    }
+    return true;
+}
+
+inline std::size_t slab_heap::claim(attempt& by, span_request const& what, std::size_t count) noexcept {
+    scoped_lock const lock(m_mutex);
+    reservation& r = *by.m_reservation;
+    return claim_free(r, what, count - detail::smaller(count, m_reservations.free_blocks(r, what)));
+}
+
+inline void slab_heap::touch(attempt& by) noexcept {
+    if (!m_upstream.is_system()) return;
+    slab_list& spans = by.m_reservation->free;
+    std::size_t left = 0;
+    for (bool is_first = true; is_first || left != 0; is_first = false) {
+        scoped_lock const lock(m_mutex);
+        if (is_first)
+            for ([[maybe_unused]] slab const& s : spans)
+                ++left;
+        slab* const s = spans.pop_front();
+        if (s == nullptr) return;
+        --left;
+        spans.push_back(*s);
+        platform::touch_pages(s->memory(), s->bytes());
+        for (std::size_t i = 0; i < s->granules; ++i)
+            s[i].purged = 0;
+    }
+}
+
+inline bool slab_heap::reserve_in_use(attempt& by, slab& s) noexcept {
+    scoped_lock const lock(m_mutex);
+    if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation->classes;
+    s.reserved_for = by.m_reservation;
+    return true;
+}
+
+inline void slab_heap::forget_reservations() noexcept {
+    scoped_lock const lock(m_mutex);
+    for (reservation& r : m_reservations)
+        r.is_settled ? end(r) : unreserve(r);
+}
+
+inline void slab_heap::forget_others() noexcept {
+    scoped_lock const lock(m_mutex);
+    for (reservation& r : m_reservations)
+        if (!r.is_settled && r.by != &t_upstream_calls()) end(r);
+}
+
+inline void slab_heap::settle(reservation& r) noexcept {
+    scoped_lock const lock(m_mutex);
+    note_gain();
+    r.is_settled = true;
+    if (reservation* const earlier = m_reservations.settled_like(r)) end(r, earlier);
+}
+
+inline std::size_t slab_heap::claim_free(reservation& r, span_request const& what,
+                                         std::size_t count) noexcept {
+    while (count != 0) {
+        slab* const s = find_unreserved(what);
+        if (s == nullptr) break;
+        slab& mine = hold(*s, what);
+        mine.reserved_for = &r;
+        r.free.push_front(mine);
+        count -= detail::smaller(count, reservation_list::blocks_in(mine, what));
+    }
+    return count;
+}
+
+inline void slab_heap::unreserve(reservation& r, reservation* to) noexcept {
+    for_each_span([&](slab& s) {
+        if (s.reserved_for == &r && s.size_class != k_no_class) s.reserved_for = to;
+    });
+    while (slab* const s = r.free.pop_front()) {
+        s->reserved_for = to;
+        make_free(*s);
+    }
+}
+
+inline void slab_heap::end(reservation& r, reservation* to) noexcept {
+    unreserve(r, to);
+    m_reservations.remove(r);
+    g_metadata.deallocate(&r, sizeof(reservation));
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE

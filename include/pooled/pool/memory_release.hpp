@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// When and how much free memory of a pool returns to upstream and the system: what was not needed during a period, and, at once, what
+// large blocks left free beyond a limit.
+//
+// Any thread may call. Takes the locks of the caches, the lists and the heap, one after the other. O(chunks + spans), but for
+// on_slow_call(): O(1), but once per period.
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/slab_heap.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// Decides when a pool looks for unused memory to return: at most once per period, and only in calls that are slow anyway. Any
+// thread may call; a period's end is reported to one thread.
+class release_clock {
+public:
+    // A `period` that is not positive means never.
+    explicit release_clock(std::chrono::milliseconds period) noexcept
+        : m_period(std::chrono::nanoseconds(detail::clamp(period, std::chrono::milliseconds(0), k_longest))
+                       .count()) {}
+
+    static constexpr std::uint32_t k_calls = 32;
+
+    // `calls`: number of slow calls of the calling thread, which reads the clock at every 32nd.
+    [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
+        if (m_period <= 0 || calls % k_calls != 0) return false;
+        std::int64_t const now = platform::coarse_time();
+        std::int64_t end = m_end.load(std::memory_order_relaxed);
+        if (now < end || !m_end.compare_exchange_strong(end, now + m_period, std::memory_order_relaxed))
+            return false;
+        return end != 0;  // the first call begins the first period
+    }
+
+private:
+    static constexpr std::chrono::milliseconds k_longest = std::chrono::hours(24 * 365);  // no sum overflows
+
+    std::int64_t m_period;
+    atomic<std::int64_t> m_end{0};
+};
+
+class memory_release {
+public:
+    memory_release(upstream& from, slab_heap& slabs, cache_set& caches,
+                   std::chrono::milliseconds period) noexcept
+        : m_upstream(from), m_slabs(slabs), m_caches(caches), m_clock(period) {}
+
+    // Once in a period, returns memory that was not needed during it.
+    void on_slow_call(thread_cache* cache) noexcept {
+        std::uint32_t calls = 0;
+        if (cache != nullptr) {
+            cache->slow_calls.add(1);
+            calls = cache->slow_calls;
+        }
+        if (m_clock.is_due(calls)) [[unlikely]]
+            release_unused();
+        else if (calls % release_clock::k_calls == 1 && m_slabs.may_collapse()) [[unlikely]]
+            m_slabs.collapse_one();
+        if (m_slabs.has_step()) [[unlikely]]
+            m_slabs.do_step();
+    }
+    // A large block was given to a caller, or memory left free by such blocks returned to upstream.
+    void note_taken(std::size_t bytes) noexcept {
+        std::size_t const left = m_left_free.load(std::memory_order_relaxed);
+        if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
+    }
+    void note_left_free(std::size_t bytes) noexcept {
+        m_left_free.fetch_add(bytes, std::memory_order_relaxed);
+    }
+    // Large blocks of so many bytes become free.
+    void release_excess(std::size_t freed) noexcept;
+    // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
+    std::size_t release_free() noexcept;
+    std::size_t trim() noexcept;
+
+private:
+    // What large blocks left free returns at once when it is more than this and than what is in use: it may be most of the pool's memory,
+    // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
+    static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
+    // Not for each block: for so many bytes, or a 32nd of the pool's memory.
+    static constexpr std::size_t k_least_excess = std::size_t{4} << 20;
+
+    [[nodiscard]] bool release_some() noexcept;
+    void release_unused() noexcept;
+
+    upstream& m_upstream;
+    slab_heap& m_slabs;
+    cache_set& m_caches;
+    release_clock m_clock;
+    atomic<std::size_t> m_left_free{0};  // bytes that large blocks left free, and did not take again; a hint
+    atomic<std::size_t> m_drain_at{
+        0};  // m_left_free when the recent addresses next go to their slabs; a hint
+};
+
+inline void memory_release::release_excess(std::size_t freed) noexcept {
+    note_left_free(freed);
+    // Again after a release: what other threads freed meanwhile, they compared with memory on its way to upstream.
+    while (release_some()) {}
+}
+inline bool memory_release::release_some() noexcept {
+    std::size_t const used = m_upstream.used();
+    std::size_t const step = detail::larger(k_least_excess, used / 32);
+    std::size_t const left_free = m_left_free.load(std::memory_order_relaxed);
+    std::size_t const drain_at = m_drain_at.load(std::memory_order_relaxed);
+    if (drain_at > left_free + step) m_drain_at.store(left_free + step, std::memory_order_relaxed);
+    if (left_free <= k_kept_bytes) return false;
+    std::size_t const recent = m_caches.recent_bytes();
+    std::size_t const free = m_slabs.free_bytes() + recent;
+    std::size_t const in_use = used - detail::smaller(free, used);
+    if (detail::smaller(free, left_free) <= detail::larger(k_kept_bytes, in_use)) return false;
+    if (m_slabs.has_reservations()) return false;
+    // Each recent address keeps a chunk: a few hundred of them kept 723 MiB of 852.
+    if (recent != 0 && left_free >= drain_at) {
+        m_drain_at.store(left_free + step, std::memory_order_relaxed);
+        m_caches.drain_recent();
+    }
+    if (m_slabs.empty_bytes() < step) return false;
+    std::size_t const released = m_slabs.release_chunks(left_free);
+    note_taken(released);  // what is left in chunks in use still counts
+    return released != 0;
+}
+
+inline std::size_t memory_release::release_free() noexcept {
+    {
+        scoped_lock const lock(m_caches);
+        m_caches.steal_all([] { return true; });
+    }
+    return m_slabs.release_chunks();
+}
+
+inline std::size_t memory_release::trim() noexcept {
+    m_slabs.forget_reservations();
+    std::size_t bytes = release_free();
+    for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
+        scoped_lock const lock(m_caches[c]);
+        bytes += m_caches[c].purge();
+    }
+    return bytes + m_slabs.purge();
+}
+
+POOLED_NOINLINE inline void memory_release::release_unused() noexcept {
+    if (m_slabs.has_reservations()) return;  // no system call, either
+    m_slabs.note_full_chunks();
+    std::size_t const free_before = m_slabs.free_bytes();
+    if (try_scoped_lock const lock(m_caches); lock) m_caches.steal_from_idle();
+    m_caches.drain_slots();
+    m_caches.drain_recent();
+    if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_kept_bytes)
+        release_excess(free - free_before);  // large blocks, as if their owners had freed them now
+    m_slabs.begin_purge(m_slabs.take_fewest_free());
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE
