@@ -22,6 +22,7 @@ from poolbench.plan.selection import short
 
 NONE = "–"
 PIPE_WIDTH = 10_000  # nothing is cut off where no terminal is
+CELL_PADDING = 3  # a space at each side, and between the columns
 MOST_MALLOC_COLUMNS = 4  # of the summary: with more it is wider than a page
 
 
@@ -141,17 +142,59 @@ def console() -> Console:
     return Console(color_system="auto" if colours() else None, width=width, highlight=False, markup=False)
 
 
+def _least_widths(sheet: Sheet) -> list[int]:
+    """Of each column: its longest word."""
+    cells = [[name, *(row[at] for row in sheet.rows)] for at, name in enumerate(sheet.columns)]
+    return [max((len(word) for cell in column for word in cell.split()), default=1) for column in cells]
+
+
+def fitting(sheet: Sheet, width: int) -> list[Sheet]:
+    """The sheet, divided into several with the first column each if one would have to break words."""
+    least = [each + CELL_PADDING for each in _least_widths(sheet)]
+    parts, used = [[0]], 1 + least[0]
+    for at in range(1, len(least)):
+        if used + least[at] > width and len(parts[-1]) > 1:
+            parts.append([0])
+            used = 1 + least[0]
+        parts[-1].append(at)
+        used += least[at]
+    titles = [sheet.title, *[f"{sheet.title}, continued"] * (len(parts) - 1)]
+    notes = [*[""] * (len(parts) - 1), sheet.note]
+    return [
+        Sheet(
+            title, [sheet.columns[i] for i in part], [[row[i] for i in part] for row in sheet.rows], note, sheet.words
+        )
+        for title, part, note in zip(titles, parts, notes, strict=True)
+    ]
+
+
+def _widths(sheet: Sheet, width: int) -> list[int]:
+    """At least the longest word; what is left goes where the most would have to be wrapped."""
+    found = _least_widths(sheet)
+    whole = [
+        max(len(cell) for cell in (name, *(row[at] for row in sheet.rows))) for at, name in enumerate(sheet.columns)
+    ]
+    for _ in range(width - 1 - sum(each + CELL_PADDING for each in found)):
+        at = max(range(len(found)), key=lambda i: whole[i] - found[i])
+        if whole[at] <= found[at]:
+            break
+        found[at] += 1
+    return found
+
+
 def print_text(sheet: Sheet) -> None:
-    table = Table(
-        title=sheet.title, caption=sheet.note, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
-    )
-    for name in sheet.columns:
-        table.add_column(name, justify="left" if name in sheet.words else "right", overflow="fold")
-    for row in sheet.rows:
-        table.add_row(*row)
     out = console()
-    out.print(table)
-    out.print()
+    for part in fitting(sheet, out.width):
+        table = Table(
+            title=part.title, caption=part.note, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
+        )
+        for name, width in zip(part.columns, _widths(part, out.width), strict=True):
+            justify = "left" if name in part.words else "right"
+            table.add_column(name, justify=justify, overflow="fold", width=width)
+        for row in part.rows:
+            table.add_row(*row)
+        out.print(table)
+        out.print()
 
 
 def markdown(sheet: Sheet) -> str:

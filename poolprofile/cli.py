@@ -173,6 +173,18 @@ def _check_writable(directory: Path) -> None:
         raise Failed(f"--keep {directory}: it cannot be written: {error.strerror}") from error
 
 
+def _keep(path: Path, directory: Path) -> bool:
+    """What the program did is reported even if its trace finds no place."""
+    with path.open("rb") as file:
+        used = int.from_bytes(file.read(40)[32:40], "little")
+    try:
+        options.say(f"kept: {launch.keep(path, used, directory)}")
+    except OSError as error:
+        options.complain(f"not kept: {error.filename}: {error.strerror}")
+        return False
+    return True
+
+
 def profile(
     command: CommandArgument,
     keep: option(Path | None, "Keep the traces here, for poolbench replay.", metavar="DIRECTORY") = None,
@@ -219,10 +231,10 @@ def profile(
         if status:
             how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
             options.say(f"{command[0]} {how}; what it did until then was recorded")
-        for each in traces if keep else ():
-            used = int.from_bytes(each.path.read_bytes()[32:40], "little")
-            options.say(f"kept: {launch.keep(each.path, used, keep)}")
-        _report(traces, None if no_replay else Replays(samples, top, pattern, seed), as_json, keep is not None)
+        kept = [_keep(each.path, keep) for each in traces] if keep else [False]
+        _report(traces, None if no_replay else Replays(samples, top, pattern, seed), as_json, all(kept))
+        if keep and not all(kept):
+            raise typer.Exit(1)
 
 
 def replay(

@@ -15,6 +15,8 @@ from poolbench.errors import BadInput
 SHARED_MEMORY = Path("/dev/shm")
 PT_INTERP = 3
 
+CHUNK = 1 << 20  # bytes of a trace that are copied at once
+
 
 def _is_dynamic(path: Path) -> bool | None:
     """None: no ELF file. Raises BadInput for one that this machine's recorder cannot be loaded into."""
@@ -79,10 +81,15 @@ def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, outpu
 
 
 def keep(trace: Path, used: int, to: Path) -> Path:
-    """Copies the used part of a trace; returns the copy's path."""
+    """Copies the used part of a trace; returns the copy's path. Leaves no part of one on a full disk."""
     to.mkdir(parents=True, exist_ok=True)
     target = to / trace.name
     with trace.open("rb") as source, target.open("xb") as file:
-        shutil.copyfileobj(source, file)
-    os.truncate(target, used)
+        try:
+            for at in range(0, used, CHUNK):
+                file.write(source.read(min(CHUNK, used - at)))
+            file.flush()
+        except OSError as error:
+            target.unlink()
+            raise OSError(error.errno, error.strerror, str(target)) from error
     return target

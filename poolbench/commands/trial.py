@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """What the commands that measure have in common: what is built and measured for one answer, the answer, the end."""
 
+import os
 import tempfile
 from collections.abc import Container
 from pathlib import Path
@@ -19,12 +20,15 @@ from poolbench.system.mallocs import Malloc
 
 LIMIT = 120.0  # seconds that a run may take
 MOST_RUNS = 15
+START_SECONDS = 0.1  # of a process
 PRECISION = 0.02
 
 
 def check_new(output: Path | None) -> None:
     if output is not None and output.exists():
         raise BadInput(f"{output} exists: name a new file")
+    if output is not None and not os.access(output.parent, os.W_OK | os.X_OK):  # before a build of minutes
+        raise BadInput(f"{output} cannot be written: there is no such directory, or it is not yours to write")
 
 
 def cells_of(
@@ -36,6 +40,12 @@ def cells_of(
         for contender in bench.workloads[workload].contenders[variant]
         for malloc in (libraries if contender in on_every else libraries[:1])
     ]
+
+
+def expected(cells: int, samples: int, run_seconds: float, budget: float) -> str:
+    """How long the measurement takes: what is required, and more as far as the budget goes."""
+    least = cells * samples * (run_seconds + START_SECONDS)
+    return f"{cells} cells, {least:,.0f} to {max(least, budget):,.0f} s"
 
 
 def measured(

@@ -58,13 +58,13 @@ def _asked(
     """What the command line names; ends the command when that is nothing that can be measured."""
     if (header is None) == (pattern is None):
         raise BadInput("name a header and its --type, or a --pattern (poolbench try --help has examples)")
+    for path in [*filter(None, (header, pattern)), *sources]:
+        if not path.is_file():
+            raise BadInput(f"there is no file {path}")
     if header is not None and not type_name:
         raise BadInput(f"which type of {header} is meant? say --type my::Packet")
     if pattern is not None and (type_name or arguments):
         raise BadInput("--type and --args go with a header; a --pattern makes its objects itself")
-    for path in [*filter(None, (header, pattern)), *sources]:
-        if not path.is_file():
-            raise BadInput(f"there is no file {path}")
     compiled, linked = own.split_flags(flags, Path.cwd())
     files = [path.resolve() for path in sources]
     return own.Own((header or pattern).resolve(), type_name or "", arguments, compiled, linked, files)
@@ -113,6 +113,7 @@ def try_own(
     libraries = mallocs.find()[0] + mallocs.ours(bench.path)
     cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
     effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
+    options.say(f"measuring {trial.expected(len(cells), samples, TARGET_SECONDS, budget)}")
     results = trial.measured("try", cells, bench, libraries, output, **effort)
     _tell(results, trial.origin_of(results, output), asked, live, as_json)
     trial.end(results)

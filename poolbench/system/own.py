@@ -126,7 +126,8 @@ def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Progr
     compiler = [shutil.which(probed.toolchain.compiler) or probed.toolchain.compiler, *probed.toolchain.flags]
     if why := _why_not(own, compiler, settings):
         raise BadInput(why)
-    say(f"building for {own.type_name or own.header.name} with {name}")
+    how_long = "a few seconds where nothing changed" if (directory / "CMakeCache.txt").is_file() else "minutes, once"
+    say(f"building for {own.type_name or own.header.name} with {name}: {how_long}")
 
     def listed(values) -> str:
         return ";".join(str(value).replace(";", "\\;") for value in values)

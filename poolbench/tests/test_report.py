@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from poolbench import tables
 from poolbench.analysis import estimate, rows
 from poolbench.plan import description
 from poolbench.plan.cell import Cell
@@ -121,6 +122,23 @@ def test_where_something_else_is_surely_faster_is_told(tmp_path):
     found = results(tmp_path, values | {support.cell("quicker", scale=0.5): noisy(8.0)})
     lost = findings.losses(rows.groups(found, described), estimate.collect(found))
     assert [loss.contender for loss in lost] == ["quicker", "make_shared on tcmalloc"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_terminal_breaks_no_word_of_a_table(width, monkeypatch, capsys):
+    names = [f"contender_{i}, published" for i in range(9)]
+    sheet = tables.Sheet(
+        "A title", ["", *names], [["pooled::make_shared", *(["undecided (1.00×)"] * 9)]], "a note", {""}
+    )
+    monkeypatch.setattr(tables, "console", lambda: tables.Console(width=width, highlight=False, markup=False))
+    tables.print_text(sheet)
+    shown = capsys.readouterr().out
+    assert all(len(line) <= width for line in shown.splitlines())
+    for word in ("undecided", "published"):
+        assert shown.count(word) == 9
+    assert all(f"contender_{i}," in shown for i in range(9))
+    assert shown.count("pooled::make_shared") == shown.count("A title") > 1
+    assert shown.count("a note") == 1
 
 
 def test_each_published_table_has_a_figure_for_each_of_its_columns_and_names_a_workload():

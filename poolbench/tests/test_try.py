@@ -3,6 +3,7 @@
 compile and are right is a part of the benchmark's smoke run."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -104,6 +105,7 @@ def run(header, tmp_path, monkeypatch):
 def test_each_pattern_has_a_table_and_says_what_to_take(run, header):
     result = run(header, "--type", "my::Packet", "--args", "1500")
     assert result.exit_code == 0, result.stderr
+    assert re.search(r"measuring \d+ cells, \d+ to \d+ s\n", result.stderr)
     assert "my::Packet(1500), burst: 10,000 live" in result.stdout
     assert "my::Packet(1500), handoff: 10,000 live" in result.stdout
     assert result.stdout.count("take pooled::make_shared<T>(...).") == 2
@@ -140,6 +142,8 @@ def test_a_new_pattern_can_be_measured(run, tmp_path):
         ([], "name a header and its --type, or a --pattern"),
         (["packet.hpp"], "which type of packet.hpp is meant?"),
         (["nowhere.hpp", "--type", "X"], "there is no file nowhere.hpp"),
+        (["nowhere.hpp"], "there is no file nowhere.hpp"),
+        (["packet.hpp", "--type", "X", "--output", "nowhere/x.jsonl"], "nowhere/x.jsonl cannot be written"),
         (["--pattern", "packet.hpp", "--type", "X"], "go with a header"),
         (["packet.hpp", "--type", "X", "--source", "nowhere.cpp"], "there is no file nowhere.cpp"),
         (

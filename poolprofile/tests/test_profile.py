@@ -5,6 +5,8 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
+import resource
 import shutil
 import signal
 import struct
@@ -441,6 +443,27 @@ def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_
     assert status == 0 and len(slept) > 10
     # 200 us pass, and the duration of an event has room for 60 to 130 of them; the system call itself takes a few.
     assert np.median(slept) < 50_000
+
+
+@needs_compiler
+def test_a_trace_that_finds_no_place_is_named_and_the_report_is_made(profiled, tmp_path, monkeypatch):
+    kept = tmp_path / "kept"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def on_a_full_disk(*arguments):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # Python ignores the signal
+        try:
+            return before(*arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    before = launch.keep
+    monkeypatch.setattr(launch, "keep", on_a_full_disk)
+    told = invoke("profile", "--no-replay", "--keep", str(kept), "--", str(profiled[1]))
+    assert told.exit_code == 1
+    assert re.search(rf"not kept: {kept}/\S+\.pooltrace: File too large", told.stderr)
+    assert "my::Packet" in told.stdout
+    assert not list(kept.iterdir())
 
 
 def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):
