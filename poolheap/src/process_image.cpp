@@ -266,10 +266,15 @@ int stopped_threads::fork() {
     }
     if (m_instruction == 0) return 0;
     std::string const file = proc(m_pid, "status");
-    // A filter may kill who forks. In a container the program may be its own init: it would have to wait for the copy.
-    bool const is_filtered = field(file, "Seccomp:") != "0";
+    // A filter may kill who forks, unless it is our own, as that of a container. A program that is its own init would have to wait for the
+    // copy.
+    std::string const filters = field(file, "Seccomp_filters:");
+    bool const is_filtered =
+        field(file, "Seccomp:") != "0" &&
+        (filters.empty() || filters != field(proc(::getpid(), "status"), "Seccomp_filters:"));
+    std::string const numbers = field(file, "NSpid:");
     bool const is_ours = field(file, "PPid:") == std::to_string(::getpid());
-    if (!is_ours && field(file, "NSpid:").ends_with("\t1")) return 0;
+    if (!is_ours && (numbers == "1" || numbers.ends_with("\t1"))) return 0;
     long const options = PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
     if (::ptrace(PTRACE_SETOPTIONS, id, nullptr,
                  (options & ~PTRACE_O_EXITKILL) | (is_filtered ? PTRACE_O_SUSPEND_SECCOMP : 0)) != 0)
