@@ -17,6 +17,13 @@ struct reference {
 
 constexpr std::uint32_t k_none = ~std::uint32_t{0};
 
+struct owner_counts {
+    std::uint32_t owners = k_none;  // k_none: the block has no counts
+    std::uint32_t weak = 0;
+
+    explicit operator bool() const { return owners != k_none; }
+};
+
 class lost_blocks {
 public:
     explicit lost_blocks(graph const& in) : m_graph(in) {
@@ -45,11 +52,12 @@ private:
 
     graph const& m_graph;
     std::vector<block_index> m_blocks;  // ascending
-    std::vector<std::size_t> m_first;
+    std::vector<std::uint32_t> m_first;
     std::vector<reference> m_references;
-    std::vector<std::optional<counts>> m_counts;
+    std::vector<owner_counts> m_counts;
     std::vector<std::uint32_t> m_component;
-    std::vector<std::vector<std::uint32_t>> m_components;  // each after those that it leads to
+    // Blocks by component, each component after those that it leads to; and where each begins, with the end of the last.
+    std::vector<std::uint32_t> m_members, m_first_member{0};
     // Of cycle_of: who found a block, and for which search.
     std::vector<std::uint32_t> m_found_by, m_search;
     std::uint32_t m_searches = 0;
@@ -82,13 +90,15 @@ void lost_blocks::read_references() {
             }
             m_references.push_back(r);
         });
-        m_first.push_back(m_references.size());
+        m_first.push_back(static_cast<std::uint32_t>(m_references.size()));
         std::size_t const size = std::min<std::size_t>(words.size(), b.bytes / sizeof(address));
         std::size_t const got =
             m_graph.from().read(b.begin, std::as_writable_bytes(std::span(words).first(size)));
-        m_counts.push_back(
-            m_graph.names().counts_of(m_graph.type_id(m_blocks[i]),
-                                      std::span<std::uint64_t const>(words).first(got / sizeof(address))));
+        auto const known = m_graph.names().counts_of(
+            m_graph.type_id(m_blocks[i]), std::span<std::uint64_t const>(words).first(got / sizeof(address)));
+        m_counts.push_back(known ? owner_counts{static_cast<std::uint32_t>(known->owners),
+                                                static_cast<std::uint32_t>(known->weak)}
+                                 : owner_counts{});
         told.at(i);
     }
     // An object without a pointer to its begin is owned by a pointer to one of its bases.
@@ -110,9 +120,9 @@ void lost_blocks::find_weak() {
             if (!r.owns) continue;
             evidence& of = known[class_of(source, r)];
             strength const how = m_graph.names().at(m_graph.type_id(m_blocks[source]), r.offset).how;
-            auto const& target = m_counts[r.target];
-            of.weak |= how == strength::weak || (target && r.is_counted && target->owners == 0);
-            of.strong |= how == strength::strong || (target && r.is_counted && target->weak == 0);
+            owner_counts const target = m_counts[r.target];
+            of.weak |= how == strength::weak || (target && r.is_counted && target.owners == 0);
+            of.strong |= how == strength::strong || (target && r.is_counted && target.weak == 0);
             // A plain pointer to an object owns nothing; one to a buffer is how containers own it.
             if (how == strength::raw && m_graph.type_of(m_blocks[r.target]).kind != kind::buffer)
                 r.owns = false;
@@ -121,10 +131,10 @@ void lost_blocks::find_weak() {
         for (reference& r : references(source)) {
             if (!r.owns) continue;
             evidence const of = known[class_of(source, r)];
-            auto const& target = m_counts[r.target];
+            owner_counts const target = m_counts[r.target];
             // std::enable_shared_from_this refers to its own object, before any callback of the object does.
-            bool const is_own = target && r.is_counted && r.target == source && !of.strong &&
-                                self_weak[source] < target->weak;
+            bool const is_own =
+                target && r.is_counted && r.target == source && !of.strong && self_weak[source] < target.weak;
             if (of.weak && !of.strong)
                 r.owns = false;
             else if (is_own)
@@ -138,7 +148,7 @@ void lost_blocks::find_components() {
     std::vector<std::uint32_t> number(n, k_none), low(n, 0), stack;
     struct frame {
         std::uint32_t block;
-        std::size_t next;
+        std::uint32_t next;
     };
     std::vector<frame> calls;
     m_component.assign(n, k_none);
@@ -168,14 +178,14 @@ void lost_blocks::find_components() {
             calls.pop_back();
             if (!calls.empty()) low[calls.back().block] = std::min(low[calls.back().block], low[b]);
             if (low[b] != number[b]) continue;
-            std::vector<std::uint32_t>& members = m_components.emplace_back();
             std::uint32_t member;
             do {
                 member = stack.back();
                 stack.pop_back();
-                m_component[member] = static_cast<std::uint32_t>(m_components.size() - 1);
-                members.push_back(member);
+                m_component[member] = static_cast<std::uint32_t>(m_first_member.size() - 1);
+                m_members.push_back(member);
             } while (member != b);
+            m_first_member.push_back(static_cast<std::uint32_t>(m_members.size()));
         }
     }
 }
@@ -248,7 +258,8 @@ std::vector<leak_step> lost_blocks::cycle_of(std::span<std::uint32_t const> memb
 leaks lost_blocks::groups() {
     leaks found;
     found.objects = m_blocks.size();
-    std::vector<bool> is_owned(m_components.size(), false), is_cycle(m_components.size(), false);
+    std::size_t const components = m_first_member.size() - 1;
+    std::vector<bool> is_owned(components, false), is_cycle(components, false);
     for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
         for (reference const& r : references(source)) {
             std::uint32_t const from = m_component[source], to = m_component[r.target];
@@ -264,9 +275,10 @@ leaks lost_blocks::groups() {
     std::vector<std::uint32_t> next;
     // Each cycle is a group, since each has to be broken, even if another one leads to it; and each block that nothing owns.
     // Components come after what they lead to, so this order begins with those that lead to others.
-    for (std::size_t c = m_components.size(); c-- > 0;) {
+    for (std::size_t c = components; c-- > 0;) {
         if (is_owned[c] && !is_cycle[c]) continue;
-        std::vector<std::uint32_t> const& members = m_components[c];
+        auto const members = std::span<std::uint32_t const>(m_members).subspan(
+            m_first_member[c], m_first_member[c + 1] - m_first_member[c]);
         leak_group group;
         group.example = m_blocks[*std::min_element(members.begin(), members.end())];
         group.is_cycle = is_cycle[c];
