@@ -35,7 +35,6 @@
 #include "pooled/stats.hpp"
 #include "pooled/unique_ptr.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <iosfwd>
 #include <limits>

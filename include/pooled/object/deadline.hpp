@@ -5,8 +5,8 @@
 
 #include "pooled/config.hpp"
 #include "pooled/object/wait_queue.hpp"
+#include "pooled/options.hpp"
 
-#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <type_traits>

@@ -20,7 +20,6 @@
 #include "pooled/rc_from_this.hpp"
 #include "pooled/smart/counted_object.hpp"
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <limits>

@@ -15,11 +15,11 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/heap/upstream.hpp"
+#include "pooled/options.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
