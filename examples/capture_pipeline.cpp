@@ -331,8 +331,7 @@ result run(std::string const& from, std::string const& to, std::size_t bound, bo
     std::thread matcher(
         [&, &parsed = parsed, &matched = matched] { match_packets<Allocator>(parsed, matched, count); });
     std::thread writer([&, &matched = matched] {
-        while (is_stuck)
-            std::this_thread::sleep_for(1h);
+        if (is_stuck) std::this_thread::sleep_for(24h);
         write_packets(matched, out.get(), count);
     });
     for (std::thread* each : {&reader, &matcher, &writer})
