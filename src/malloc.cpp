@@ -124,7 +124,9 @@ void* pooled_pvalloc(std::size_t bytes) noexcept {
 }
 
 // C23. The size and the alignment are those of the request.
-void pooled_free_sized(void* p, std::size_t bytes) noexcept { deallocate_sized(p, bytes); }
+void pooled_free_sized(void* p, std::size_t bytes) noexcept {
+    deallocate_sized(p, bytes, deallocate_sized_slow);
+}
 void pooled_free_aligned_sized(void* p, std::size_t align, std::size_t bytes) noexcept {
     deallocate_sized_slow(p, bytes, larger(align, k_new_align));
 }

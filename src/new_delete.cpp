@@ -100,9 +100,15 @@ static_assert(thread_cache::offset_of(k_inlined_classes) <= gate<>::k_limit &&
 
 // This file's own, whatever the name means in the program.
 extern "C" POOLED_HIDDEN void pooled_own_delete(void* p) noexcept __attribute__((alias("_ZdlPv")));
+extern "C" POOLED_HIDDEN void pooled_own_aligned_delete(void* p, std::align_val_t) noexcept
+    __attribute__((alias("_ZdlPvSt11align_val_t")));
 [[nodiscard]] bool is_delete_replaced() noexcept {
     void (*const in_program)(void*) noexcept = &::operator delete;
     return in_program != pooled_own_delete;
+}
+[[nodiscard]] bool is_aligned_delete_replaced() noexcept {
+    void (*const in_program)(void*, std::align_val_t) noexcept = &::operator delete;
+    return in_program != pooled_own_aligned_delete;
 }
 
 // POSIX: free() leaves errno as it is. So do the operators here.
@@ -345,12 +351,14 @@ template <class FindOffset>
     return true;
 }
 
-POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
+// `past(p, bytes, align)`: what the cache does not take.
+template <class Past>
+POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes, Past past) noexcept {
     if constexpr (k_has_hot_path)
         if (address_of(p) >= g_lowest.address && is_put(p, bytes - 1, [&] { return offset_of(bytes); }))
             [[likely]]
             return;
-    deallocate_sized_slow(p, bytes, k_new_align);
+    past(p, bytes, k_new_align);
 }
 
 POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
@@ -359,6 +367,12 @@ POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
             if (std::size_t const at = s->cache_at; is_put(p, at, [&] { return at; })) [[likely]]
                 return;
     deallocate_other(p);
+}
+
+// A sized form of delete calls the one that is not told a size, which may be the program's own.
+POOLED_COLD_PART void delete_sized_slow(void* p, std::size_t bytes, std::size_t align) noexcept {
+    if (is_delete_replaced()) return ::operator delete(p);
+    deallocate_sized_slow(p, bytes, align);
 }
 
 // The class is the block's, whatever the size says: only a build that reports a wrong one looks at it.
@@ -407,7 +421,9 @@ constexpr std::size_t k_not_own = k_size_max;
 
 POOLED_OPERATOR void* operator new(std::size_t bytes) { return allocate_new<failure::throws>(bytes); }
 POOLED_OPERATOR void operator delete(void* p) noexcept { deallocate_unsized(p); }
-POOLED_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept { deallocate_sized(p, bytes); }
+POOLED_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept {
+    deallocate_sized(p, bytes, delete_sized_slow);
+}
 
 POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align) {
     return allocate_slow_new<failure::throws>(bytes,
@@ -415,6 +431,8 @@ POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align) {
 }
 POOLED_OPERATOR void operator delete(void* p, std::align_val_t) noexcept { deallocate_unsized(p); }
 POOLED_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_t align) noexcept {
+    if (is_aligned_delete_replaced()) [[unlikely]]
+        return ::operator delete(p, align);
     deallocate_sized_slow(p, bytes, detail::larger(static_cast<std::size_t>(align), k_new_align));
 }
 
