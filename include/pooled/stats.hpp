@@ -164,7 +164,7 @@ inline std::string pool_stats::to_json() const {
     return out + "]}";
 }
 
-// A table for people.
+// A table for people: of the classes that have memory.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, pool_stats const& s) {
     out << "pool '" << s.name << "': " << s.in_use << " blocks in use (" << s.bytes_in_use << " bytes), "
@@ -175,7 +175,7 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
     out << "; " << s.refills << " refills and " << s.flushes << " flushes of threads' caches, "
         << s.remote_frees << " frees on another thread";
     for (size_class_stats const& c : s.classes) {
-        if (c.slab_bytes == 0 && c.high_water == 0) continue;
+        if (c.slab_bytes == 0) continue;
         out << "\n  " << c.block_bytes << " B: " << c.in_use << " in use, " << c.free << " free, " << c.cached
             << " cached, high water " << c.high_water << ", " << c.slab_bytes << " bytes of slabs";
     }

@@ -221,6 +221,15 @@ TYPED_TEST(stats_of, any_pool_print_as_a_table) {
     EXPECT_NE(out.str().find("\n  48 B: 3 in use"), std::string::npos) << out.str();
 }
 
+TYPED_TEST(stats_of, a_class_that_has_no_memory_any_more_are_not_in_the_table) {
+    TypeParam pool;
+    test::held_blocks(pool, 1500).take(10);
+    pool.trim();
+    std::ostringstream out;
+    out << pool.stats();
+    EXPECT_EQ(out.str().find(": 0 in use, 0 free, 0 cached"), std::string::npos) << out.str();
+}
+
 TYPED_TEST(stats_of, long_name_is_cut_not_lost) {
     TypeParam pool{{.name = "0123456789012345678901234567890123456789012345678901234567890123456789"}};
     EXPECT_EQ(pool.name(), "01234567890123456789012345678901234567890123456");
