@@ -21,7 +21,7 @@ WIDE = 4  # the largest over the smallest value from which on a scale is logarit
 COLOURS = {
     OURS: "#e2550f", "glibc": "#808080", "tcmalloc": "#2f7ed8", "jemalloc": "#1a9850", "mimalloc": "#a05fd0",
     "mimalloc2": "#c2407f", "mimalloc3": "#7d6bd9", "snmalloc": "#0d8a8a", "rpmalloc": "#8a6d3b",
-    "jemalloc-crate": "#5f8f1a", "pooled-new": "#b35900", "limit": "#b08800",
+    "jemalloc-crate": "#5f8f1a", "tcmalloc-google": "#1b4f9c", "pooled-new": "#b35900", "limit": "#b08800",
     "published": "#808080", "here": "#2f7ed8", "malloc": "#808080", "published structure": "#2f7ed8",
 }  # fmt: skip
 OTHER, GREY = "#5b7083", "#8b949e"

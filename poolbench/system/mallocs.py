@@ -29,6 +29,7 @@ LIBRARY_PATTERNS = {
     "snmalloc": (r"libsnmalloc\.so\.[\d.]+",),
     "rpmalloc": (r"librpmalloc\.so\.[\d.]+\+\w+",),
     "jemalloc-crate": (r"libjemalloc-crate\.so\.[\d.]+",),
+    "tcmalloc-google": (r"libtcmalloc-google\.so\.[\d.]+",),
 }
 PACKAGES = {"tcmalloc": "libtcmalloc-minimal4", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0"}
 DEFAULT = "glibc"

@@ -16,6 +16,7 @@ echo "cargo $*" >>"$STATE/calls"
 [[ ! -e $STATE/no-network ]] || exit 101
 for word; do sources=$word; done
 grep -q '^libmimalloc-sys2 = "=' Cargo.toml || exit 1
+[[ -e $STATE/new-cargo ]] || ! grep -q libtcmalloc Cargo.toml || exit 101
 for v in 2:mimalloc 3:mimalloc3; do
     root=$sources/libmimalloc-sys2-0.1.65/c_src/${v#*:}
     mkdir -p "$root/include" "$root/src"
@@ -24,6 +25,13 @@ for v in 2:mimalloc 3:mimalloc3; do
     int mi_version(void) { return MI_MALLOC_VERSION; }" >"$root/src/static.c"
 done
 mkdir -p "$sources/rpmalloc-sys-0.2.3+b097fd0/rpmalloc/rpmalloc" "$sources/snmalloc-sys-0.7.6"
+if grep -q libtcmalloc Cargo.toml; then
+    root=$sources/libtcmalloc-sys-0.1.14
+    mkdir -p "$root/c_src/tcmalloc/tcmalloc"
+    printf '%s\n' 'files([' '    "c_src/a.cc",' '    "c_src/malloc_bridge.cc",' '])' >"$root/build.rs"
+    echo "extern int b; int a = b;" >"$root/c_src/a.cc"
+    echo "int b = 1;" >"$root/c_src/tcmalloc/tcmalloc/tcmalloc.cc"
+fi
 echo "#error broken" >"$sources/rpmalloc-sys-0.2.3+b097fd0/rpmalloc/rpmalloc/rpmalloc.c"
 """
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
@@ -56,7 +64,14 @@ def test_what_can_be_built_is_and_the_rest_is_named(build):
     assert built == ["libmimalloc2.so.2.3.7", "libmimalloc3.so.3.3.7"]
     assert "rpmalloc 0.2.3+b097fd0 could not be built, skipped" in said
     assert "snmalloc 0.7.6 could not be built, skipped" in said
-    assert "jemalloc-crate: its crate is not as expected" in said
+    for name in ("jemalloc-crate", "tcmalloc-google"):  # the stand-in is an old cargo, which cannot read tcmalloc's
+        assert f"{name}: its crate is not as expected" in said
+
+
+@pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+def test_a_cargo_that_reads_its_manifest_brings_tcmalloc(build, tmp_path):
+    (tmp_path / "new-cargo").touch()
+    assert "libtcmalloc-google.so.0.1.14" in build()[0]
 
 
 def test_a_second_run_does_and_says_nothing_until_the_versions_change(build, tmp_path):
