@@ -25,7 +25,8 @@ Examples:
   poolbench real --programs yaml-cpp,lzip --runs 9 --output real.jsonl
   poolbench real --from real.jsonl            the tables of an earlier run, as Markdown
 \b
-A program is fetched as a Debian source package or a crate of a pinned version, edited in a few lines, built with and without them,
+A program is fetched as a Debian source package or a crate of a pinned version, edited in a few lines, built with and
+without them,
 and runs a fixed job, whose output must be the same. Packages that the builds need: tools/setup real.
 \b
 Exit status: 0 measured; 1 a program could not be built, a run failed or an output differs; 2 wrong command line.
