@@ -114,17 +114,16 @@ public:
                 cache->classes[c].add_net_taken(1);
             return block;
         }
-        bool const has_array = cache != nullptr && c < k_inlined_classes;
-        if (has_array && !list.try_lock()) {
+        if (cache == nullptr) {
+            list.lock();
+        } else if (!list.try_lock()) {
             bool is_stalled = false;
             void* const block = allocate_deferred(c, *cache, is_stalled);
             if (block != nullptr || is_stalled) return block;
             list.lock();
-        } else if (!has_array) {
-            list.lock();
         }
         unlock_at_end const lock(list);
-        if (!has_array || is_at_bound()) {
+        if (cache == nullptr || c >= k_inlined_classes || is_at_bound()) {
             void* const block = list.allocate_one(what);
             if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
             return block;
@@ -139,11 +138,10 @@ public:
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
         central& list = (*this)[c];
-        bool const has_array = cache != nullptr && c < k_inlined_classes;
-        if (has_array && !list.try_lock()) {
-            if (deallocate_deferred(c, *cache, block)) return true;
+        if (cache == nullptr) {
             list.lock();
-        } else if (!has_array) {
+        } else if (!list.try_lock()) {
+            if (deallocate_deferred(c, *cache, block)) return true;
             list.lock();
         }
         unlock_at_end const lock(list);

@@ -80,8 +80,8 @@ public:
     // The three that follow take no lock. They are for the owner of `cache`, inside its gate, when try_lock() failed. False, or null: no
     // memory, or no free slab.
     //
-    // The older half of a full cache.
-    [[nodiscard]] bool defer_half(class_cache& cache) noexcept;
+    // The older half of a cache that does not take `block`, and this one.
+    [[nodiscard]] bool defer_half(class_cache& cache, void* block) noexcept;
     // All of a cache, whose owner ends.
     [[nodiscard]] bool defer_all(class_cache& cache) noexcept;
     // As refill(): blocks that were deferred, else those of a slab.
@@ -381,11 +381,11 @@ private:
     }
 
     // Takes a slab without a free block out of the list. The one after it in memory becomes the first. The class of a slab
-    // changes to or from this one under this class's lock alone.
+    // changes to or from this one under this class's lock, or to it without a free block.
     void follow(slab& s) noexcept {
         m_slabs.remove(s);
         slab* const next = chunk::after(s);
-        if (next == nullptr || next->size_class != m_class || next->free == 0) return;
+        if (next == nullptr || next->size_class.acquire() != m_class || next->free == 0) return;
         m_slabs.remove(*next);
         m_slabs.push_front(*next);
     }

@@ -23,11 +23,12 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-inline bool central::defer_half(class_cache& cache) noexcept {
-    span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
-    deferred_blocks* const batch = deferred_blocks::make(static_cast<std::uint32_t>(oldest.size()));
+inline bool central::defer_half(class_cache& cache, void* block) noexcept {
+    auto const half = static_cast<std::uint32_t>(cache.oldest(cache.capacity() / 2).size());
+    deferred_blocks* const batch = deferred_blocks::make(half + 1);
     if (batch == nullptr) return false;
-    batch->count = cache.drop_oldest(batch->room, batch->blocks());
+    batch->count = cache.drop_oldest(half, batch->blocks());
+    batch->blocks()[batch->count++] = block;
     cache.add_net_taken(-std::int64_t{batch->count});
     cache.begin_interval();
     deferred().push(*batch);
@@ -74,13 +75,14 @@ inline void* central::refill_deferred(class_cache& cache) noexcept {
 }
 
 inline deferred_blocks* central::defer_slab() noexcept {
-    slab* const s = m_pool.heap.allocate(m_class);
+    slab* const s =
+        m_pool.heap.allocate(m_class, false);  // without a free block: the lock's holder leaves it alone
     if (s == nullptr) return nullptr;
     deferred_blocks* const batch = deferred_blocks::make(s->total);
     if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;
     batch->added = batch->count = s->total;
     batch->added_units = units_of(*s);
-    static_cast<void>(s->allocate(s->total, batch->blocks() + s->total));
+    s->allocate_all(batch->blocks() + s->total);
     return batch;
 }
 
@@ -89,7 +91,7 @@ bool cache_set::with_own(thread_cache& cache, class_index c, Work&& work) noexce
     g_fork_gate.enter();
     bool const is_in = cache.gate.enter();
     if (is_in) {
-        if (cache.classes[c].capacity() == 0) grow(cache, c);
+        if (c < k_inlined_classes && cache.classes[c].capacity() == 0) grow(cache, c);
         work(cache.classes[c]);
         cache.gate.leave();
     }
@@ -101,7 +103,7 @@ POOLED_NOINLINE inline void* cache_set::allocate_deferred(class_index c, thread_
                                                           bool& is_stalled) noexcept {
     void* block = nullptr;
     is_stalled = with_own(cache, c, [&](class_cache& mine) {
-        block = mine.pop();
+        block = cache.pop(c);
         if (block == nullptr) block = (*this)[c].refill_deferred(mine);
     });
     return block;
@@ -111,7 +113,7 @@ POOLED_NOINLINE inline bool cache_set::deallocate_deferred(class_index c, thread
                                                            void* block) noexcept {
     bool is_taken = false;
     static_cast<void>(with_own(cache, c, [&](class_cache& mine) {
-        is_taken = mine.push(block) || ((*this)[c].defer_half(mine) && mine.push(block));
+        is_taken = cache.push(c, block) || (*this)[c].defer_half(mine, block);
     }));
     return is_taken;
 }

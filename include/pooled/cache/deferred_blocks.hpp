@@ -44,8 +44,10 @@ public:
     [[nodiscard]] bool empty() const noexcept { return m_first.load(std::memory_order_relaxed) == nullptr; }
     // release: pairs with the acquire in take_all().
     void push(deferred_blocks& one) noexcept {
-        one.next = m_first.load(std::memory_order_relaxed);
-        while (!m_first.compare_exchange_strong(one.next, &one, std::memory_order_release)) {}
+        deferred_blocks* first = m_first.load(std::memory_order_relaxed);
+        do
+            one.next = first;
+        while (!m_first.compare_exchange_strong(first, &one, std::memory_order_release));
     }
     // The last one first.
     [[nodiscard]] deferred_blocks* take_all() noexcept {

@@ -115,13 +115,13 @@ struct alignas(k_cache_line) slab {
     [[nodiscard]] static constexpr std::uint16_t cache_of(class_index c) noexcept {
         return c < k_inlined_classes ? static_cast<std::uint16_t>(c * k_class_cache_bytes) : k_nowhere;
     }
-    // All blocks free, of size class `c`. Requires a span without a class.
-    void assign(class_index c) noexcept {
+    // All blocks free, of size class `c`; or none: they are in use, or the caller's. Requires a span without a class.
+    void assign(class_index c, bool are_free = true) noexcept {
         class_geometry const& g = k_geometry[c];
         std::size_t const size = bytes();
-        size_class = static_cast<std::uint8_t>(c);
         cache_at = cache_of(c);
-        total = free = c != k_exact ? g.blocks_in(size) : 1;
+        total = c != k_exact ? g.blocks_in(size) : 1;
+        if (are_free) free = total;
         if (c != k_exact) blocks += g.colour_of(address_of(blocks), size);
         first_word = 0;
         unmarked_from = std::uint32_t{0};
@@ -129,6 +129,8 @@ struct alignas(k_cache_line) slab {
         for (std::size_t w = 0; w < whole; ++w)
             word(w) = ~std::uint64_t{0};
         if (total % k_word_bits != 0) word(whole) = (std::uint64_t{1} << (total % k_word_bits)) - 1;
+        // release: pairs with the acquire in central::follow(), which must not see an earlier `free` with this class.
+        size_class.publish(static_cast<std::uint8_t>(c));
     }
 
     // Requires a class, and all blocks free.
@@ -144,15 +146,23 @@ struct alignas(k_cache_line) slab {
 
     // Takes up to `count` free blocks, the lowest addresses first, and writes these from `top` downwards. Returns how many.
     std::uint32_t allocate(std::uint32_t count, void** top) noexcept {
-        std::uint32_t const taken = take_lowest(count, top);
+        std::uint32_t const taken = count < free ? count : free;
+        free -= taken;
+        take(taken, top);
+        return taken;
+    }
+    // The same, of a slab that assign() has left none: all blocks.
+    void allocate_all(void** top) noexcept { take(total, top); }
+    // Requires so many bits.
+    POOLED_ALWAYS_INLINE void take(std::uint32_t taken, void** top) noexcept {
+        take_lowest(taken, top);
         if ((purged & k_any_purged) == 0) [[likely]]
-            return taken;
+            return;
         for (void* const block : span<void*>(top - taken, taken)) {
             std::size_t const offset = address_of(block) - address_of(memory());
             on_touch(offset, offset + block_bytes());
         }
         note_purged();
-        return taken;
     }
 
     // Sets k_any_purged as the records say. O(granules).
@@ -202,11 +212,9 @@ struct alignas(k_cache_line) slab {
         return (this[page / k_pages].purged >> page % k_pages & 1) != 0;
     }
 
-    std::uint32_t take_lowest(std::uint32_t count, void** top) noexcept {
+    // Requires so many free blocks.
+    void take_lowest(std::uint32_t left, void** top) noexcept {
         std::size_t const size = k_geometry[size_class].block_bytes;
-        std::uint32_t left = count < free ? count : free;
-        std::uint32_t const taken = left;
-        free -= taken;
         std::uint32_t w = first_word;
         [[maybe_unused]] std::size_t unmarked = unmarked_from;
         while (left != 0) {
@@ -234,7 +242,6 @@ struct alignas(k_cache_line) slab {
         }
         first_word = static_cast<std::uint16_t>(w);
         if constexpr (k_hardened) unmarked_from = static_cast<std::uint32_t>(unmarked);
-        return taken;
     }
 
     // Prefetches up to `count` blocks that allocate() passes on next, for writing.

@@ -81,13 +81,14 @@ public:
     }
 
     // A slab with all blocks free; null: the caller must call grow().
-    [[nodiscard]] slab* allocate(block_request const& what) noexcept {
+    // `are_free`: as for slab::assign().
+    [[nodiscard]] slab* allocate(block_request const& what, bool are_free = true) noexcept {
         span_request const wanted = span_for(what);
         scoped_lock const lock(m_mutex);
         slab* const s = find_span(wanted);
         if (s == nullptr) return nullptr;
         slab& taken = hold(*s, wanted);
-        taken.assign(what.c);
+        taken.assign(what.c, are_free);
         note_use(taken);
         if (taken.owner->has_purged) taken.note_purged();
         map(taken);

@@ -203,19 +203,37 @@ TEST_F(cache_set_test, waits_for_no_thread_that_has_the_lock_of_a_class) {
     EXPECT_EQ(heap.free_bytes(), 16 * k_slab_bytes) << "a slab that was deferred has returned";
 }
 
-TEST_F(cache_set_test, finds_what_was_deferred_before_it_reports_the_bound) {
-    auto const blocks = take(caches[0], k_class, 2000);
+TEST_F(cache_set_test, waits_for_no_thread_that_has_the_lock_of_large_blocks) {
+    constexpr class_index k_large_one = large_class_for(60'000, 16);
+    std::array<void*, 8> blocks{};
+    for (void*& one : blocks)
+        while ((one = set.allocate({k_large_one}, &caches[0])) == nullptr)
+            ASSERT_TRUE(heap.grow(k_large_one));
+    set[k_large_one].lock();
+    for (void* const one : blocks)
+        EXPECT_TRUE(caches[0].push(k_large_one, one) || set.deallocate(k_large_one, &caches[0], one));
+    for (void*& one : blocks)
+        while ((one = set.allocate({k_large_one}, &caches[1])) == nullptr)
+            ASSERT_TRUE(heap.grow(k_large_one)) << "it has the heap grow";
+    set[k_large_one].unlock();
+    for (void* const one : blocks)
+        EXPECT_TRUE(caches[1].push(k_large_one, one) || set.deallocate(k_large_one, &caches[1], one));
+    std::scoped_lock const lock(set);
+    set.steal_all([] { return true; });
+    EXPECT_EQ(set[k_large_one].outside(), 0U);
+    EXPECT_EQ(caches[0].large_bytes + caches[1].large_bytes, 0U);
+    EXPECT_TRUE(heap.is_valid());
+}
+
+TEST_F(cache_set_test, knows_of_free_blocks_that_were_deferred_after_the_last_look) {
+    std::vector<void*> blocks = take(caches[0], k_class, 2000);
     set[k_class].lock();
-    give_back(caches[0], k_class, blocks);
+    EXPECT_TRUE(set[k_class].defer_half(caches[0].classes[k_class], blocks.back()));
+    EXPECT_FALSE(set[k_class].has_nothing()) << "otherwise a request at the bound fails falsely";
+    blocks.pop_back();
     set[k_class].unlock();
-    set[k_class].lock();
-    {
-        // Deferred after the last holder looked.
-        ASSERT_FALSE(set[k_class].try_lock());
-        EXPECT_TRUE(set[k_class].defer_half(caches[0].classes[k_class]));
-    }
     EXPECT_FALSE(set[k_class].has_nothing());
-    set[k_class].unlock();
+    give_back(caches[0], k_class, blocks);
 }
 
 TEST_F(cache_set_test, keeps_all_owners_out_while_it_is_at_the_bound) {

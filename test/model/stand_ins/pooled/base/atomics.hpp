@@ -129,6 +129,8 @@ public:
         return *this;
     }
     operator T() const noexcept { return m_value; }
+    void publish(T value) noexcept { *this = value; }
+    [[nodiscard]] T acquire() const noexcept { return m_value; }
     [[nodiscard]] T own() const noexcept { return m_value; }
     void add(T amount) noexcept { *this = static_cast<T>(m_value + amount); }
     void subtract(T amount) noexcept { *this = static_cast<T>(m_value - amount); }
