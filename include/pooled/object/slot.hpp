@@ -58,22 +58,6 @@ struct slot_layout {
     }
 };
 
-// The weak_ptr by which enable_shared_from_this knows its owner: its only member, private and not assignable from outside. In a
-// standard-layout class, object and first member have the same address, and a pointer to one is convertible to a pointer to the
-// other ([basic.compound]).
-template <class X>
-[[nodiscard]] std::weak_ptr<X>& owner_in(std::enable_shared_from_this<X> const& base) noexcept {
-    using base_type = std::enable_shared_from_this<X>;
-    static_assert(std::is_standard_layout_v<base_type> && sizeof(base_type) == sizeof(std::weak_ptr<X>) &&
-                      alignof(base_type) == alignof(std::weak_ptr<X>),
-                  "pooled: std::enable_shared_from_this of this standard library is not one std::weak_ptr");
-    return *std::launder(reinterpret_cast<std::weak_ptr<X>*>(const_cast<base_type*>(std::addressof(base))));
-}
-
-// Derives from one std::enable_shared_from_this, accessible and unambiguous: what std::shared_ptr asks for, too.
-template <class T>
-concept shares_from_this = requires(T const& object) { detail::owner_in(object); };
-
 // The weak_ptr inside a T that derives from enable_shared_from_this refers to T itself: it keeps the control block, so the slot
 // would never become idle. Without owners it is expired, and of no use.
 template <class T>

@@ -22,8 +22,8 @@
 
 #include "pooled/allocator.hpp"
 #include "pooled/config.hpp"
-#include "pooled/object/slot.hpp"
 #include "pooled/os/mutex.hpp"
+#include "pooled/smart/standard_control_block.hpp"
 
 #include <cstddef>
 #include <functional>
