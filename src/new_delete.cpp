@@ -10,8 +10,8 @@
 //   realloc                  address ─▶ page map ─▶ the same block if it fits      else move_to_new()
 //
 // A block that no page map knows came from another malloc or operator new: the next malloc in the process, usually libc's, serves it. A
-// sized delete trusts the size, as the standard lets it, of blocks at the place where this library maps its memory, which no other malloc
-// uses. It looks all others up, and with POOLED_TRUST_SIZES=0 every one.
+// sized delete trusts the size, as the standard lets it, and looks the block up only where it lies below all memory of pools, as
+// malloc's main heap does, or where POOLED_TRUST_SIZES=0 asks for that.
 //
 // Any thread may call, from the loader's first call of malloc to the last destructor. O(1).
 
@@ -126,12 +126,13 @@ private:
 // What the environment asks for.
 
 std::atomic<bool> g_is_started{false};
-// A sized delete looks a block up unless its address less one is below this: the place of this library's memory ends there. 0, and so all
-// blocks, before the start, and in a program that has its own operator delete. Written once, and not an atomic, which GCC does not
-// compare in memory: a thread that reads the old value only takes the longer way.
+// Below this address, a sized delete looks the block up: null and malloc's main heap are there, and the pools' memory mostly is not. All
+// addresses before the first allocation, and in a program that has its own operator delete. Written once, and not an atomic, which
+// GCC does not compare in memory: a thread that reads the old value only takes the longer way.
 constinit struct alignas(k_cache_line) {  // alone in its line
-    std::uintptr_t bytes = 0;
-} g_trusted;
+    std::uintptr_t address = ~std::uintptr_t{0};
+} g_lowest;
+constinit std::atomic<bool> g_trusts_sizes{false};
 char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
 int g_stats_file = -1;
 struct stat g_stats_identity{};
@@ -177,19 +178,6 @@ void read_stats() noexcept {
     return true;
 }
 
-// Memory of this library gets a place of its own, far from where the system maps what has no place, so that an address tells whether a
-// block may be another malloc's. Where exactly is random, as it is for other mappings. In a program whose break lies below (it has a fixed
-// address), malloc's main heap could be there, too; a system with fewer addresses maps elsewhere.
-void choose_place() noexcept {
-    constexpr std::uintptr_t k_tib = std::uintptr_t{1} << 40;
-    std::uintptr_t const random = address_of(::sbrk(0)) >> 12 & 0x3f'ffff;  // of 2 MiB
-    g_map_place.large.store(32 * k_tib - (random << 21), std::memory_order_relaxed);
-    g_map_place.small.store(40 * k_tib - (random << 21), std::memory_order_relaxed);
-    g_map_place.end = 40 * k_tib;
-    if (address_of(::sbrk(0)) >= 40 * k_tib && !is_delete_replaced() && read_trust())
-        g_trusted.bytes = 40 * k_tib - 1;
-}
-
 // Before the default pool is made, unless the program has made it already.
 void start() {
     if (g_is_started.exchange(true, std::memory_order_relaxed)) return;
@@ -199,7 +187,7 @@ void start() {
                  "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without "
                  "the sanitizer");
     find_next_malloc();
-    choose_place();
+    g_trusts_sizes.store(!is_delete_replaced() && read_trust(), std::memory_order_relaxed);
 #if POOLED_PRELOADED
     g_registry.begin_as_new();
 #endif
@@ -257,13 +245,24 @@ void write_all(int file, std::string_view text) noexcept {
 
 // The whole path.
 
+// malloc's main heap grows upwards from the program's break, the pools' memory downwards from the stack. Where that is otherwise
+// (ulimit -s unlimited), each sized delete looks the block up.
+POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
+    std::uintptr_t const heap = address_of(::sbrk(0));
+    if (g_trusts_sizes.load(std::memory_order_relaxed))
+        g_lowest.address = heap < of_pool ? heap + (of_pool - heap) / 2 : ~std::uintptr_t{0} - 1;
+}
+
 // Null: no memory.
 [[nodiscard]] POOLED_NOINLINE void* try_allocate_slow(std::size_t bytes, std::size_t align) noexcept {
     kept_errno const kept;
     if (!g_is_started.load(std::memory_order_relaxed)) [[unlikely]]
         start();
     inside_pool const inside;
-    return try_allocate_bytes(in_default_pool{}, bytes, align);
+    void* const p = try_allocate_bytes(in_default_pool{}, bytes, align);
+    if (p != nullptr && g_lowest.address == ~std::uintptr_t{0}) [[unlikely]]
+        find_lowest(address_of(p));
+    return p;
 }
 
 // How a function says that there is no memory. The standard's loop ([new.delete.single]): as long as there is none, the new handler is
@@ -356,7 +355,7 @@ template <class FindOffset>
 template <class Past>
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes, Past past) noexcept {
     if constexpr (k_has_hot_path)
-        if (address_of(p) - 1 < g_trusted.bytes && is_put(p, bytes - 1, [&] { return offset_of(bytes); }))
+        if (address_of(p) >= g_lowest.address && is_put(p, bytes - 1, [&] { return offset_of(bytes); }))
             [[likely]]
             return;
     past(p, bytes, k_new_align);

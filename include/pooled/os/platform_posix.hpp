@@ -30,21 +30,16 @@ namespace detail {
 extern "C" int pooled_at_fork(void (*prepare)(), void (*parent)(), void (*child)())
     POOLED_SYMBOL("pthread_atfork");
 
-// Where map_pages() looks first. Large alignments: below what it mapped last, or where something was unmapped since. Small ones: likewise, if
-// a program chose a place. What lies at `end` or above is no such place.
-struct map_place {
-    atomic<std::uintptr_t> large{0};
-    atomic<std::uintptr_t> small{0};
-    std::uintptr_t end = ~std::uintptr_t{0};  // written before the first call
-};
-POOLED_STATE(map_place, g_map_place, {});
+#if POOLED_HAS_CODE
+// Where map_pages() looks first: below what it mapped last, or where something was unmapped since.
+POOLED_STATE(atomic<std::uintptr_t>, g_map_hint, {0});
+#endif
 
 struct posix_platform {
     static constexpr std::size_t k_map_unit = 4096;
     static constexpr bool k_discards_to_zero = false;
     static constexpr bool k_has_fork = true;
-    static constexpr std::size_t k_large_align = std::size_t{2} << 20;
-    static constexpr std::size_t k_small_align = std::size_t{64} << 10;
+    static constexpr std::size_t k_hinted_align = std::size_t{2} << 20;
 
     [[nodiscard]] static bool at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
         return pooled_at_fork(prepare, parent, child) == 0;
@@ -67,11 +62,9 @@ struct posix_platform {
         std::size_t const page = page_bytes();
         if (bytes > k_size_max - page) return nullptr;
         std::size_t const length = round_up(bytes, page);
-        atomic<std::uintptr_t>& hint = align >= k_large_align ? g_map_place.large : g_map_place.small;
-        bool const has_hint =
-            align >= k_large_align || (align >= k_small_align && hint.load(std::memory_order_relaxed) != 0);
-        std::uintptr_t const wanted = has_hint ? round_down(hint.load(std::memory_order_relaxed), align) : 0;
-        std::byte* p = map(wanted, length);
+        bool const has_hint = align >= k_hinted_align;
+        std::byte* p =
+            map(has_hint ? round_down(g_map_hint.load(std::memory_order_relaxed), align) : 0, length);
         if (p == nullptr) return nullptr;
         if ((address_of(p) & (align - 1)) != 0) {
             ::munmap(p, length);
@@ -83,17 +76,12 @@ struct posix_platform {
             ::munmap(wide, before);
             if (before != align) ::munmap(p + length, align - before);
         }
-        if (has_hint)
-            hint.store((address_of(p) < g_map_place.end ? address_of(p) : wanted) - length,
-                       std::memory_order_relaxed);
+        if (has_hint) g_map_hint.store(address_of(p) - length, std::memory_order_relaxed);
         return p;
     }
     static bool unmap_pages(void* p, std::size_t bytes) noexcept {
         if (::munmap(p, bytes) != 0) return false;
-        atomic<std::uintptr_t>& hint = bytes >= k_large_align ? g_map_place.large : g_map_place.small;
-        if (address_of(p) < g_map_place.end &&
-            (bytes >= k_large_align || hint.load(std::memory_order_relaxed) != 0))
-            hint.store(address_of(p), std::memory_order_relaxed);
+        if (bytes >= k_hinted_align) g_map_hint.store(address_of(p), std::memory_order_relaxed);
         return true;
     }
 
