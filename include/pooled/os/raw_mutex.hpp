@@ -55,6 +55,18 @@ public:
             Atomics::wait_while(m_state, k_contended);
     }
 
+    // As wait(), for `ns` at most. False: the holder did not run in that time. acquire: pairs with the release in unlock.
+    [[nodiscard]] POOLED_NOINLINE bool wait_for(unsigned attempts, std::int64_t ns) noexcept {
+        if (spin(attempts)) return true;
+        std::int64_t const end = Atomics::time() + ns;
+        while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free) {
+            std::int64_t const left = end - Atomics::time();
+            if (left <= 0) return false;  // the holder wakes nobody then, or another one
+            Atomics::wait_while(m_state, k_contended, left);
+        }
+        return true;
+    }
+
     // release: pairs with the acquires in try_lock and wait.
     void unlock() noexcept {
         if (m_state.exchange(k_free, std::memory_order_release) == k_contended) Atomics::wake_one(m_state);
