@@ -19,14 +19,21 @@ constexpr std::uint64_t k_prstatus_id = 32;
 constexpr std::uint64_t k_prstatus_registers = 112;
 constexpr std::uint64_t k_prstatus_tail = 8;  // pr_fpvalid, and padding
 
+// The text up to the first 0, or to the end.
+std::string_view text_at(byte_span all, std::uint64_t offset) {
+    byte_span const rest = part_of(all, offset, ~std::uint64_t{0});
+    auto const* const text = reinterpret_cast<char const*>(rest.data());
+    return rest.empty() ? std::string_view() : std::string_view(text, strnlen(text, rest.size()));
+}
+
 class core_image final : public image {
 public:
     explicit core_image(std::shared_ptr<elf_file const> file) : m_file(std::move(file)) {
         std::uint64_t missing = 0;
         std::vector<std::pair<mapping, byte_span>> found;
-        for (Elf64_Phdr const& s : m_file->segments()) {
+        for (GElf_Phdr const& s : m_file->segments()) {
             byte_span const content = part_of(m_file->bytes(), s.p_offset, s.p_filesz);
-            if (s.p_type == PT_NOTE) read_notes(content);
+            if (s.p_type == PT_NOTE) read_notes(s);
             if (s.p_type != PT_LOAD || s.p_memsz == 0 || s.p_vaddr + s.p_memsz < s.p_vaddr) continue;
             missing += s.p_filesz - content.size();
             found.emplace_back(mapping{s.p_vaddr, s.p_vaddr + s.p_memsz, (s.p_flags & PF_R) != 0,
@@ -76,23 +83,32 @@ private:
         std::uint64_t begin, end, page;
     };
 
-    void read_notes(byte_span notes) {
-        for (elf_note const& note : notes_in(notes)) {
-            if (note.type == NT_FILE && note.name == "CORE") read_names(note.content);
-            if (note.type == NT_PRSTATUS && note.name == "CORE") {
-                if (note.content.size() <= k_prstatus_registers + k_prstatus_tail) continue;
+    void read_notes(GElf_Phdr const& of) {
+        Elf_Data* const all = elf_getdata_rawchunk(m_file->elf(), static_cast<std::int64_t>(of.p_offset),
+                                                   of.p_filesz, ELF_T_NHDR);
+        if (all == nullptr) return;
+        byte_span const bytes = std::as_bytes(std::span(static_cast<char const*>(all->d_buf), all->d_size));
+        std::uint16_t const machine = m_file->header().e_machine;
+        GElf_Nhdr note;
+        std::size_t name_at = 0, content_at = 0;
+        for (std::size_t at = 0; (at = gelf_getnote(all, at, &note, &name_at, &content_at)) != 0;) {
+            byte_span const content = part_of(bytes, content_at, note.n_descsz);
+            std::string_view const name = text_at(part_of(bytes, name_at, note.n_namesz), 0);
+            bool const is_core = name == "CORE";
+            if (is_core && note.n_type == NT_FILE) {
+                read_names(content);
+            } else if (is_core && note.n_type == NT_PRSTATUS) {
+                if (content.size() <= k_prstatus_registers + k_prstatus_tail) continue;
                 thread& t = m_threads.emplace_back();
-                t.id = value_at<std::int32_t>(note.content, k_prstatus_id).value_or(0);
-                add_registers(
-                    t, m_file->header().e_machine, NT_PRSTATUS,
-                    note.content.subspan(k_prstatus_registers,
-                                         note.content.size() - k_prstatus_registers - k_prstatus_tail));
-            } else if (!m_threads.empty() && note.name == "LINUX" &&
-                       (note.type == NT_X86_XSTATE || note.type == NT_ARM_TLS)) {
-                add_registers(m_threads.back(), m_file->header().e_machine, note.type, note.content);
-            } else if (!m_threads.empty() && note.name == "CORE" && note.type == NT_FPREGSET &&
-                       m_file->header().e_machine != EM_X86_64) {  // there it is a part of NT_X86_XSTATE
-                add_registers(m_threads.back(), m_file->header().e_machine, note.type, note.content);
+                t.id = value_at<std::int32_t>(content, k_prstatus_id).value_or(0);
+                add_registers(t, machine, NT_PRSTATUS,
+                              content.subspan(k_prstatus_registers,
+                                              content.size() - k_prstatus_registers - k_prstatus_tail));
+            } else if (!m_threads.empty() &&
+                       ((name == "LINUX" && (note.n_type == NT_X86_XSTATE || note.n_type == NT_ARM_TLS)) ||
+                        // On x86-64 it is a part of NT_X86_XSTATE.
+                        (is_core && note.n_type == NT_FPREGSET && machine != EM_X86_64))) {
+                add_registers(m_threads.back(), machine, note.n_type, content);
             }
         }
     }
@@ -137,7 +153,7 @@ private:
 
     static bool is_code(std::string const& path, std::uint64_t offset) {
         auto const file = elf_file::open(path);
-        return file == nullptr || std::ranges::any_of(file->segments(), [&](Elf64_Phdr const& s) {
+        return file == nullptr || std::ranges::any_of(file->segments(), [&](GElf_Phdr const& s) {
                    return s.p_type == PT_LOAD && (s.p_flags & PF_X) != 0 &&
                           offset >= (s.p_offset & ~std::uint64_t{4095}) && offset < s.p_offset + s.p_filesz;
                });
@@ -156,8 +172,9 @@ private:
             auto const start = std::ranges::find_if(
                 m_mappings, [&](mapping const& other) { return other.path == m.path && other.offset == 0; });
             std::string const mine = file->build_id();
-            std::string const theirs = start == m_mappings.end() ? "" : build_id_at(*this, start->begin);
-            if (!mine.empty() && !theirs.empty() && mine != theirs) {
+            auto const theirs =
+                start == m_mappings.end() ? std::nullopt : loaded_file_at(*this, start->begin);
+            if (!mine.empty() && theirs && !theirs->build_id.empty() && mine != theirs->build_id) {
                 problem = "is another build than the one that the program used";
                 file = nullptr;
             }
@@ -178,22 +195,6 @@ private:
 };
 
 }  // namespace
-
-std::string build_id_at(image const& from, address base) {
-    auto const header = from.get<Elf64_Ehdr>(base);
-    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return {};
-    std::vector<std::byte> notes;
-    for (unsigned i = 0; i < header->e_phnum; ++i) {
-        auto const s = from.get<Elf64_Phdr>(base + header->e_phoff + i * sizeof(Elf64_Phdr));
-        if (!s) break;
-        if (s->p_type != PT_NOTE || s->p_memsz > 1 << 16) continue;
-        // The first segment of a program or library begins at its file's begin, so its offset is that of the address.
-        notes.resize(s->p_memsz);
-        notes.resize(from.read(base + s->p_offset, notes));
-        if (std::string id = build_id_in(notes); !id.empty()) return id;
-    }
-    return {};
-}
 
 std::unique_ptr<image> open_core(std::string const& path) {
     std::string problem;

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-#if POOLHEAP_HAS_DWARF
 #include "dwarf_index.hpp"
 
-#include "elf.hpp"
 #include "pretty.hpp"
 
 #include <dwarf.h>
 
 #include <algorithm>
 #include <functional>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace poolheap {
 namespace {
@@ -86,27 +81,10 @@ std::optional<Dwarf_Die> type_of(Dwarf_Die die) {
 
 dwarf_index::dwarf_index(symbols const& names) {
     for (module const& m : names.modules()) {
-        if (m.file == nullptr) continue;
-        auto const has_info = [](elf_file const* f) {
-            return f != nullptr && f->section(".debug_info") != nullptr;
-        };
-        elf_file const* const from = has_info(m.file.get()) ? m.file.get() : names.debug_file(m);
-        if (!has_info(from)) continue;
         file f;
-        f.begin = m.begin, f.end = m.end, f.bias = m.bias;
-        f.descriptor = ::open(from->path().c_str(), O_RDONLY | O_CLOEXEC);
-        f.dwarf = f.descriptor >= 0 ? dwarf_begin(f.descriptor, DWARF_C_READ) : nullptr;
-        if (f.dwarf != nullptr)
-            m_files.push_back(std::move(f));
-        else if (f.descriptor >= 0)
-            ::close(f.descriptor);
-    }
-}
-
-dwarf_index::~dwarf_index() {
-    for (file& f : m_files) {
-        dwarf_end(f.dwarf);
-        ::close(f.descriptor);
+        f.begin = m.begin, f.end = m.end;
+        f.dwarf = dwfl_module_getdwarf(m.dwfl, &f.bias);
+        if (f.dwarf != nullptr) m_files.push_back(std::move(f));
     }
 }
 
@@ -249,4 +227,3 @@ std::string dwarf_index::type_name(Dwarf_Die type) {
 }
 
 }  // namespace poolheap
-#endif

@@ -6,8 +6,6 @@
 
 #include "symbols.hpp"
 
-#include <elfutils/libdw.h>
-
 #include <deque>
 #include <map>
 
@@ -16,9 +14,6 @@ namespace poolheap {
 class dwarf_index {
 public:
     explicit dwarf_index(symbols const& names);
-    ~dwarf_index();
-    dwarf_index(dwarf_index const&) = delete;
-    dwarf_index& operator=(dwarf_index const&) = delete;
 
     [[nodiscard]] bool is_empty() const { return m_files.empty(); }
     // A class by the name that a demangler gives it; a variable by its symbol's name.
@@ -38,7 +33,6 @@ private:
     };
     struct file {
         Dwarf* dwarf = nullptr;
-        int descriptor = -1;
         address begin = 0;
         address end = 0;
         address bias = 0;

@@ -11,8 +11,6 @@
 #include "error.hpp"
 #include "image.hpp"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -235,59 +233,19 @@ private:
     std::set<std::string> m_doubts;
 };
 
-struct loaded_file {
-    image const& from;
-    address bias = 0;
-    std::vector<Elf64_Phdr> headers;
-
-    // The pointer that is `offset` from the first byte of the file, which begins at one of its segments: at the first, unless a tool has put
-    // another before it. 0: none, as no magic word follows it.
-    [[nodiscard]] address link_at(address offset) const {
-        for (Elf64_Phdr const& first : headers) {
-            if (first.p_type != PT_LOAD) continue;
-            address const at = round_down(first.p_vaddr, k_page) + offset;
-            bool const is_in_file = std::ranges::any_of(headers, [at](Elf64_Phdr const& part) {
-                return part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0 &&
-                       at - part.p_vaddr < part.p_memsz;
-            });
-            if (is_in_file && from.get<std::uint64_t>(bias + at + sizeof(address)) == inspect::k_link_magic)
-                return bias + at;
-        }
-        return 0;
+// The pointer that is `offset` from the first byte of the file, which begins at one of its segments: at the first, unless a tool has put
+// another before it. 0: none, as no magic word follows it.
+address link_at(image const& from, loaded_file const& file, address offset) {
+    for (Elf64_Phdr const& first : file.segments) {
+        if (first.p_type != PT_LOAD) continue;
+        address const at = round_down(first.p_vaddr, k_page) + offset;
+        bool const is_in_file = std::ranges::any_of(file.segments, [at](Elf64_Phdr const& part) {
+            return part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0 && at - part.p_vaddr < part.p_memsz;
+        });
+        if (is_in_file && from.get<std::uint64_t>(file.bias + at + sizeof(address)) == inspect::k_link_magic)
+            return file.bias + at;
     }
-};
-
-// The notes of one file that is mapped at `begin`: calls visit(file, type, address of its content, length).
-template <class Visit>
-void for_each_note(image const& from, address begin, Visit&& visit) {
-    auto const file = from.get<Elf64_Ehdr>(begin);
-    if (!file || std::memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 || file->e_ident[EI_CLASS] != ELFCLASS64 ||
-        file->e_phentsize != sizeof(Elf64_Phdr))
-        return;
-    std::vector<Elf64_Phdr> headers;
-    for (std::size_t i = 0; i < file->e_phnum; ++i)
-        headers.push_back(
-            from.get<Elf64_Phdr>(begin + file->e_phoff + i * sizeof(Elf64_Phdr)).value_or(Elf64_Phdr{}));
-    auto const first =
-        std::ranges::find_if(headers, [](auto const& h) { return h.p_type == PT_LOAD && h.p_offset == 0; });
-    if (first == headers.end()) return;
-    address const bias = begin - round_down(first->p_vaddr, k_page);
-    loaded_file const whole{from, bias, std::move(headers)};
-    for (auto const& h : whole.headers) {
-        if (h.p_type != PT_NOTE || h.p_memsz > (1U << 20)) continue;
-        bytes_of const notes(from, bias + h.p_vaddr, h.p_memsz);
-        for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= h.p_memsz;) {
-            auto const note = notes.at<Elf64_Nhdr>(at);
-            if (note.n_namesz > h.p_memsz || note.n_descsz > h.p_memsz) break;
-            std::size_t const content = at + sizeof(note) + round_up(note.n_namesz, 4);
-            std::string name(note.n_namesz, '\0');
-            for (std::size_t i = 0; i < name.size(); ++i)
-                name[i] = notes.at<char>(at + sizeof(note) + i);
-            if (name == std::string(inspect::k_note_name) + '\0')
-                visit(whole, note.n_type, bias + h.p_vaddr + content, note.n_descsz);
-            at = content + round_up(note.n_descsz, std::max<std::uint64_t>(h.p_align == 8 ? 8 : 4, 4));
-        }
-    }
+    return 0;
 }
 
 std::map<std::uint32_t, std::string> read_types(image const& from, address directory,
@@ -328,19 +286,20 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
     for (mapping const& m : from.mappings()) {
         if (!m.readable || m.offset != 0 || m.begin == previous) continue;
         previous = m.begin;
-        for_each_note(from, m.begin,
-                      [&](loaded_file const& file, std::uint32_t type, address content, std::uint64_t bytes) {
-                          is_any = true;
-                          using words = std::array<address, 2>;
-                          if (type != inspect::k_copies_layout || bytes != sizeof(words)) {
-                              unknown.insert("note " + std::to_string(type));
-                              return;
-                          }
-                          auto const to = from.get<words>(content).value_or(words{});
-                          address const link = file.link_at(to[0] - to[1]);
-                          address const directory = link != 0 ? from.get<address>(link).value_or(0) : 0;
-                          if (directory != 0) directories.insert(directory);
-                      });
+        auto const file = loaded_file_at(from, m.begin);
+        for (loaded_file::note const& note : file ? file->notes : std::vector<loaded_file::note>()) {
+            if (note.name != inspect::k_note_name) continue;
+            is_any = true;
+            using words = std::array<address, 2>;
+            if (note.type != inspect::k_copies_layout || note.bytes != sizeof(words)) {
+                unknown.insert("note " + std::to_string(note.type));
+                continue;
+            }
+            auto const to = from.get<words>(note.content).value_or(words{});
+            address const link = link_at(from, *file, to[0] - to[1]);
+            address const directory = link != 0 ? from.get<address>(link).value_or(0) : 0;
+            if (directory != 0) directories.insert(directory);
+        }
     }
     if (!is_any)
         throw error("no file of this program has pooled in it: run it by `poolheap run -- command`, or link "

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "members.hpp"
 
-#if POOLHEAP_HAS_DWARF
 #include "dwarf_index.hpp"
 #include "pretty.hpp"
 
 #include <dwarf.h>
 
 #include <algorithm>
-#endif
 
 namespace poolheap {
 namespace {
@@ -21,12 +19,6 @@ std::string offset_name(std::uint64_t offset) {
     std::string name(1, '+');
     return name += std::to_string(offset);
 }
-
-}  // namespace
-
-#if POOLHEAP_HAS_DWARF
-
-namespace {
 
 bool starts_with_any(std::string_view name, std::span<std::string_view const> prefixes) {
     return std::ranges::any_of(prefixes, [&](std::string_view p) { return name.starts_with(p); });
@@ -414,25 +406,5 @@ std::optional<type_id_t> members::global_pointee(std::string const& name, std::u
 }
 
 bool members::has_debug_information() const { return !m_state->index.is_empty(); }
-
-#else
-
-struct members::state {
-    std::unordered_map<std::uint64_t, member> known;
-};
-
-members::members(symbols const&, type_namer&) : m_state(std::make_unique<state>()) {}
-members::~members() = default;
-
-member const& members::at(type_id_t, std::uint64_t offset) {
-    return m_state->known.try_emplace(std::min(offset, k_far), member{offset_name(offset), strength::unknown})
-        .first->second;
-}
-member const& members::at_global(std::string const&, std::uint64_t offset) { return at(k_buffer, offset); }
-std::optional<type_id_t> members::pointee(type_id_t, std::uint64_t) { return {}; }
-std::optional<type_id_t> members::global_pointee(std::string const&, std::uint64_t) { return {}; }
-bool members::has_debug_information() const { return false; }
-
-#endif
 
 }  // namespace poolheap

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The programs and libraries of an image, and their symbols: of functions, of globals and of thread-local variables. They come from the
-// file's .symtab, else from a file of debug information (by build-id or .gnu_debuglink), else from .dynsym. Files of another build than
-// the image's are not used. Read when first asked for; O(log symbols).
+// The programs and libraries of an image, and their symbols: of functions, of globals and of thread-local variables. libdwfl of elfutils
+// finds them and the debug information, also in separate files (by build-id or .gnu_debuglink). Files of another build than the image's
+// are not used. Read when first asked for; O(log symbols).
 
 #include "image.hpp"
 
-namespace poolheap {
+#include <elfutils/libdwfl.h>
 
-class elf_file;
+namespace poolheap {
 
 enum class symbol_kind : std::uint8_t { function, object, thread_local_object };
 
@@ -20,14 +20,9 @@ struct symbol {
     std::uint64_t bytes = 0;
 };
 
-struct module {
+struct module : loaded_file {
     std::string path;  // as the image names it
-    address bias = 0;  // address in the image - address in the file
-    address begin = 0;
-    address end = 0;
-    std::string build_id;                        // in hexadecimal; empty: has none
-    std::shared_ptr<elf_file const> file;        // null: it is missing or of another build
-    std::shared_ptr<elf_file const> debug_file;  // null: none, or not looked for yet
+    Dwfl_Module* dwfl = nullptr;
 
     // Without directories.
     [[nodiscard]] std::string name() const { return path.substr(path.rfind('/') + 1); }
@@ -51,8 +46,6 @@ public:
     [[nodiscard]] std::string describe(address at) const;
     // The thread-local object at an address in a thread's static block, that of the program itself.
     [[nodiscard]] std::optional<symbol> find_thread_local(thread const& of, address at) const;
-    // Of a module, with its file of debug information; null: none. For readers of DWARF.
-    [[nodiscard]] elf_file const* debug_file(module const& of) const;
 
 private:
     struct state;
