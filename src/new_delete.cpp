@@ -10,8 +10,8 @@
 //   realloc                  address ─▶ page map ─▶ the same block if it fits      else move_to_new()
 //
 // A block that no page map knows came from another malloc or operator new: the next malloc in the process, usually libc's, serves it. A
-// sized delete trusts the size, as the standard lets it, and looks the block up only where it lies below all memory of pools, as
-// malloc's main heap does, or where POOLED_TRUST_SIZES=0 asks for that.
+// sized delete trusts the size, as the standard lets it, of blocks at the place where this library maps its memory, which no other malloc
+// uses. It looks all others up. With POOLED_TRUST_SIZES=0 the memory has no such place, so it looks every block up.
 //
 // Any thread may call, from the loader's first call of malloc to the last destructor. O(1).
 
@@ -126,13 +126,6 @@ private:
 // What the environment asks for.
 
 std::atomic<bool> g_is_started{false};
-// Below this address, a sized delete looks the block up: null and malloc's main heap are there, and the pools' memory mostly is not. All
-// addresses before the first allocation, and in a program that has its own operator delete. Written once, and not an atomic, which
-// GCC does not compare in memory: a thread that reads the old value only takes the longer way.
-constinit struct alignas(k_cache_line) {  // alone in its line
-    std::uintptr_t address = ~std::uintptr_t{0};
-} g_lowest;
-constinit std::atomic<bool> g_trusts_sizes{false};
 char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
 int g_stats_file = -1;
 struct stat g_stats_identity{};
@@ -178,6 +171,26 @@ void read_stats() noexcept {
     return true;
 }
 
+// The upper bits of all addresses of the place where this library maps its memory: 4 TiB from 36 TiB on. Far from where Linux maps what
+// has no place, in either layout (upwards from a third of the addresses; from a quarter on AArch64), from programs, and from what
+// mimalloc (2 to 36 TiB) and Google's tcmalloc (up to 32 TiB) choose.
+constexpr unsigned k_place_shift = 42;
+constexpr std::uintptr_t k_place = 9;
+
+// Where exactly is random, as it is for other mappings, unless the system was told otherwise. A system with fewer addresses, or where
+// something is there already, maps elsewhere: a sized delete of such a block looks it up.
+void choose_place() noexcept {
+    constexpr std::uintptr_t k_bottom = k_place << k_place_shift;
+    constexpr std::uintptr_t k_eighth = std::uintptr_t{1} << (k_place_shift - 3);
+    std::uint64_t const random =
+        platform::scatter(address_of(::sbrk(0)) ^ platform::scatter(address_of(&g_map_places)));
+    auto const top = [](std::uintptr_t eighths, std::uint64_t bits) {
+        return k_bottom + eighths * k_eighth + (bits << 21) % k_eighth;
+    };
+    g_map_places.large.choose(k_bottom, top(5, random));
+    g_map_places.small.choose(k_bottom + 6 * k_eighth, top(7, random >> 32));
+}
+
 // Before the default pool is made, unless the program has made it already.
 void start() {
     if (g_is_started.exchange(true, std::memory_order_relaxed)) return;
@@ -187,7 +200,7 @@ void start() {
                  "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without "
                  "the sanitizer");
     find_next_malloc();
-    g_trusts_sizes.store(!is_delete_replaced() && read_trust(), std::memory_order_relaxed);
+    if (!is_delete_replaced() && read_trust()) choose_place();
 #if POOLED_PRELOADED
     g_registry.begin_as_new();
 #endif
@@ -245,24 +258,13 @@ void write_all(int file, std::string_view text) noexcept {
 
 // The whole path.
 
-// malloc's main heap grows upwards from the program's break, the pools' memory downwards from the stack. Where that is otherwise
-// (ulimit -s unlimited), each sized delete looks the block up.
-POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
-    std::uintptr_t const heap = address_of(::sbrk(0));
-    if (g_trusts_sizes.load(std::memory_order_relaxed))
-        g_lowest.address = heap < of_pool ? heap + (of_pool - heap) / 2 : ~std::uintptr_t{0} - 1;
-}
-
 // Null: no memory.
 [[nodiscard]] POOLED_NOINLINE void* try_allocate_slow(std::size_t bytes, std::size_t align) noexcept {
     kept_errno const kept;
     if (!g_is_started.load(std::memory_order_relaxed)) [[unlikely]]
         start();
     inside_pool const inside;
-    void* const p = try_allocate_bytes(in_default_pool{}, bytes, align);
-    if (p != nullptr && g_lowest.address == ~std::uintptr_t{0}) [[unlikely]]
-        find_lowest(address_of(p));
-    return p;
+    return try_allocate_bytes(in_default_pool{}, bytes, align);
 }
 
 // How a function says that there is no memory. The standard's loop ([new.delete.single]): as long as there is none, the new handler is
@@ -355,8 +357,8 @@ template <class FindOffset>
 template <class Past>
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes, Past past) noexcept {
     if constexpr (k_has_hot_path)
-        if (address_of(p) >= g_lowest.address && is_put(p, bytes - 1, [&] { return offset_of(bytes); }))
-            [[likely]]
+        if (address_of(p) >> k_place_shift == k_place &&
+            is_put(p, bytes - 1, [&] { return offset_of(bytes); })) [[likely]]
             return;
     past(p, bytes, k_new_align);
 }

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <dlfcn.h>
@@ -246,7 +247,7 @@ void exec(char const*) {
     EXPECT(wait_for(child) == 0);
 }
 
-// malloc's blocks are freed by free(): all but small ones that another thread than the main one allocated, by a sized delete.
+// malloc's blocks are freed by free(), whichever thread allocated them and whatever size the delete was told.
 void foreign(char const*) {
     for (std::size_t const bytes : {1UL, 20UL, 100UL, 1504UL, 40'000UL, 1UL << 20}) {
         for (int i = 0; i < 100; ++i) {
@@ -256,8 +257,15 @@ void foreign(char const*) {
             ::operator delete(std::malloc(bytes), bytes);
         }
         std::thread([bytes] {
-            for (int i = 0; i < 100; ++i)
+            for (int i = 0; i < 100; ++i) {
                 ::operator delete(std::malloc(bytes));
+                ::operator delete(std::malloc(bytes), bytes);
+                ::operator delete(std::malloc(bytes), std::size_t{16});
+                // Had the block been kept, it would be the next one, and too short.
+                auto* const next = static_cast<char*>(::operator new(bytes + 7));
+                std::memset(next, 1, bytes + 7);
+                ::operator delete(next, bytes + 7);
+            }
         }).join();
     }
     // C's functions that return memory of malloc.
@@ -269,6 +277,33 @@ void foreign(char const*) {
     if ((layout & ADDR_COMPAT_LAYOUT) == 0 &&
         personality(static_cast<unsigned long>(layout) | ADDR_COMPAT_LAYOUT) != -1)
         EXPECT(execl("/proc/self/exe", "program", "foreign", "", nullptr) == 0);
+}
+
+// The pool's memory has a place of its own, where sized deletes need not look blocks up, however the pool grows and shrinks.
+void place(char const*) {
+    auto const grow = [] {
+        std::vector<std::pair<void*, std::size_t>> blocks;
+        for (std::size_t i = 0; i < 300'000; ++i) {
+            std::size_t const bytes = i % 5'000 == 0 ? i : 1 + i * 7919 % 2'000;
+            void* const p = ::operator new(bytes);
+            EXPECT(reinterpret_cast<std::uintptr_t>(p) >> 42 == 9);
+            blocks.emplace_back(p, bytes);
+            if (i % 50'000 == 49'999) {
+                std::size_t const kept = blocks.size() / 3;
+                while (blocks.size() > kept) {
+                    ::operator delete(blocks.back().first, blocks.back().second);
+                    blocks.pop_back();
+                }
+                malloc_trim(0);
+            }
+        }
+        for (auto const& [p, bytes] : blocks)
+            ::operator delete(p, bytes);
+    };
+    grow();
+    std::thread other(grow);
+    grow();
+    other.join();
 }
 
 void threads(char const*) {
@@ -404,6 +439,7 @@ int main(int argc, char** argv) {
                                                                   {"fork", fork_},
                                                                   {"exec", exec},
                                                                   {"foreign", foreign},
+                                                                  {"place", place},
                                                                   {"threads", threads},
                                                                   {"library", library},
                                                                   {"static_host", library},

@@ -30,16 +30,50 @@ namespace detail {
 extern "C" int pooled_at_fork(void (*prepare)(), void (*parent)(), void (*child)())
     POOLED_SYMBOL("pthread_atfork");
 
-#if POOLED_HAS_CODE
-// Where map_pages() looks first: below what it mapped last, or where something was unmapped since.
-POOLED_STATE(atomic<std::uintptr_t>, g_map_hint, {0});
-#endif
+// Where map_pages() maps: below `end`, the lower end of what it mapped last, or the upper end of what was unmapped since. A program may
+// choose a place for all mappings. If something is mapped there already, a second try is made below `next`, which passes through the place
+// from its top to its bottom, and again. Both are hints.
+struct map_place {
+    atomic<std::uintptr_t> end{0};  // 0: where the system likes
+    atomic<std::uintptr_t> next{0};
+    std::uintptr_t bottom = 0, top = 0;  // 0: no place was chosen. Written before the first call
+
+    void choose(std::uintptr_t from, std::uintptr_t to) noexcept {
+        bottom = from;
+        top = to;
+        next.store(to, std::memory_order_relaxed);
+        end.store(to, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool is_chosen() const noexcept { return top != 0; }
+    [[nodiscard]] bool may_contain(std::uintptr_t at) const noexcept {
+        return !is_chosen() || at - bottom < top - bottom;
+    }
+    // Addresses below `from`, for this call alone: the next one gets those below them. 0: where the system likes.
+    [[nodiscard]] std::uintptr_t claim(atomic<std::uintptr_t>& from, std::size_t length,
+                                       std::size_t align) const noexcept {
+        std::uintptr_t was = from.load(std::memory_order_relaxed);
+        for (;;) {
+            std::size_t const needed = saturating_add(length, align);
+            std::uintptr_t const above = was - bottom < needed ? top : was;
+            if (above - bottom < needed) return 0;
+            std::uintptr_t const at = round_down(above - length, align);
+            if (from.compare_exchange_strong(was, at, std::memory_order_relaxed)) return at;
+        }
+    }
+};
+// For alignments from 2 MiB on; and for smaller ones from a granule on, if a place was chosen.
+struct map_places {
+    map_place large, small;
+};
+POOLED_STATE(map_places, g_map_places, {});
 
 struct posix_platform {
     static constexpr std::size_t k_map_unit = 4096;
     static constexpr bool k_discards_to_zero = false;
     static constexpr bool k_has_fork = true;
-    static constexpr std::size_t k_hinted_align = std::size_t{2} << 20;
+    static constexpr std::size_t k_large_align = std::size_t{2} << 20;
+    static constexpr std::size_t k_small_align = std::size_t{16} << 10;
+    static constexpr int k_tries = 4;
 
     [[nodiscard]] static bool at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
         return pooled_at_fork(prepare, parent, child) == 0;
@@ -54,34 +88,43 @@ struct posix_platform {
     // Usually one call. Otherwise it maps more and unmaps the excess, so that what remains touches the mapping above it: `align`
     // bytes below that are free again. Mappings that touch are one to the kernel, and Linux allows a process 65,530.
     [[nodiscard]] static void* map_pages(std::size_t bytes, std::size_t align) noexcept {
-        auto const map = [](std::uintptr_t at, std::size_t length) noexcept -> std::byte* {
-            void* const p = ::mmap(reinterpret_cast<void*>(at), length, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
-        };
         std::size_t const page = page_bytes();
         if (bytes > k_size_max - page) return nullptr;
         std::size_t const length = round_up(bytes, page);
-        bool const has_hint = align >= k_hinted_align;
-        std::byte* p =
-            map(has_hint ? round_down(g_map_hint.load(std::memory_order_relaxed), align) : 0, length);
-        if (p == nullptr) return nullptr;
-        if ((address_of(p) & (align - 1)) != 0) {
+        std::size_t const step = align < page ? page : align;
+        map_place* const place = place_of(align);
+        std::uintptr_t const wanted = place != nullptr ? place->claim(place->end, length, step) : 0;
+        std::byte* p = map(wanted, length);
+        // A hole that is too short, or another thread was first.
+        bool const must_be_there = wanted != 0 && place->is_chosen();
+        for (int i = 0; i < k_tries && must_be_there && p != nullptr && !place->may_contain(address_of(p));
+             ++i) {
             ::munmap(p, length);
-            std::size_t const span = saturating_add(length, align);
-            std::byte* const wide = span == k_size_max ? nullptr : map(0, span);
-            if (wide == nullptr) return nullptr;
-            std::size_t const before = round_down(address_of(wide) + align, align) - address_of(wide);
-            p = wide + before;
-            ::munmap(wide, before);
-            if (before != align) ::munmap(p + length, align - before);
+            p = map(place->claim(place->next, length, step), length);
         }
-        if (has_hint) g_map_hint.store(address_of(p) - length, std::memory_order_relaxed);
+        if (p != nullptr && (address_of(p) & (align - 1)) != 0) {
+            ::munmap(p, length);
+            p = map_and_cut(length, align);
+        }
+        if (p == nullptr) {
+            if (wanted != 0) place->end.store(wanted + length, std::memory_order_relaxed);
+            return nullptr;
+        }
+        if (place != nullptr && place->may_contain(address_of(p))) {
+            place->end.store(address_of(p), std::memory_order_relaxed);
+            if (address_of(p) < place->next.load(std::memory_order_relaxed))
+                place->next.store(address_of(p), std::memory_order_relaxed);
+        }
         return p;
     }
     static bool unmap_pages(void* p, std::size_t bytes) noexcept {
         if (::munmap(p, bytes) != 0) return false;
-        if (bytes >= k_hinted_align) g_map_hint.store(address_of(p), std::memory_order_relaxed);
+        map_place* const place = place_of(bytes);
+        if (place == nullptr || !place->may_contain(address_of(p))) return true;
+        std::uintptr_t const end = address_of(p) + bytes;
+        place->end.store(end, std::memory_order_relaxed);
+        if (address_of(p) == place->next.load(std::memory_order_relaxed))
+            place->next.store(end, std::memory_order_relaxed);
         return true;
     }
 
@@ -186,6 +229,28 @@ struct posix_platform {
         static_cast<void>(::close(ends[0]));
         static_cast<void>(::close(ends[1]));
         return done;
+    }
+
+private:
+    // Null: nothing is known of a place.
+    [[nodiscard]] static map_place* place_of(std::size_t align) noexcept {
+        if (align >= k_large_align) return &g_map_places.large;
+        return align >= k_small_align && g_map_places.small.is_chosen() ? &g_map_places.small : nullptr;
+    }
+    [[nodiscard]] static std::byte* map(std::uintptr_t at, std::size_t length) noexcept {
+        void* const p = ::mmap(reinterpret_cast<void*>(at), length, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+    }
+    [[nodiscard]] static std::byte* map_and_cut(std::size_t length, std::size_t align) noexcept {
+        std::size_t const span = saturating_add(length, align);
+        std::byte* const wide = span == k_size_max ? nullptr : map(0, span);
+        if (wide == nullptr) return nullptr;
+        std::size_t const before = round_down(address_of(wide) + align, align) - address_of(wide);
+        std::byte* const p = wide + before;
+        ::munmap(wide, before);
+        if (before != align) ::munmap(p + length, align - before);
+        return p;
     }
 #endif
 };

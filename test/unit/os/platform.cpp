@@ -41,6 +41,48 @@ TEST(platform, maps_zero_pages_at_any_alignment) {
     }
 }
 
+#if defined(__linux__) && defined(__x86_64__) && !defined(POOLED_TEST_SANITIZER_THREAD)
+// 64 MiB, where nothing else is.
+class place_for_pages : public testing::Test {
+protected:
+    static constexpr std::uintptr_t k_first = std::uintptr_t{33} << 40;
+    static constexpr std::size_t k_bytes = std::size_t{64} << 20;
+    void SetUp() override { g_map_places.small.choose(k_first, k_first + k_bytes); }
+    void TearDown() override { g_map_places.small.choose(0, 0); }
+    [[nodiscard]] static bool contains(void const* p) { return address_of(p) - k_first < k_bytes; }
+};
+
+TEST_F(place_for_pages, has_all_of_them_whatever_is_unmapped_and_however_long_they_are) {
+    std::vector<std::pair<void*, std::size_t>> mapped;
+    std::minstd_rand random(7);
+    for (std::size_t i = 0; i < 2'000; ++i) {
+        std::size_t const bytes = (random() % 60 + 1) * 16'384;
+        void* const p = platform::map_pages(bytes, 16'384);
+        ASSERT_TRUE(contains(p)) << i;
+        mapped.emplace_back(p, bytes);
+        if (mapped.size() < 20) continue;
+        auto& gone = mapped[random() % mapped.size()];
+        platform::unmap_pages(gone.first, gone.second);
+        gone = mapped.back();
+        mapped.pop_back();
+    }
+    for (auto const& [p, bytes] : mapped)
+        platform::unmap_pages(p, bytes);
+}
+
+TEST_F(place_for_pages, that_is_full_has_others_elsewhere) {
+    std::vector<void*> mapped;
+    std::size_t const bytes = k_bytes / 16;
+    for (std::size_t i = 0; i < 20; ++i) {
+        mapped.push_back(platform::map_pages(bytes, 16'384));
+        ASSERT_NE(mapped.back(), nullptr);
+    }
+    EXPECT_GE(std::count_if(mapped.begin(), mapped.end(), contains), 15);
+    for (void* const p : mapped)
+        platform::unmap_pages(p, bytes);
+}
+#endif
+
 TEST(platform, says_so_when_there_are_no_more_pages) {
     EXPECT_EQ(platform::map_pages(k_size_max / 2, 4096), nullptr);
     EXPECT_EQ(platform::map_pages(4096, std::size_t{1} << 62), nullptr);
