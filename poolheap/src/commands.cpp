@@ -138,17 +138,16 @@ std::string owners_found(graph const& g, target const& of) {
     std::size_t owners = 0, weak = 0, found = 0;
     reference_reader reader = g.reader();
     std::vector<bool> counted(of.marked.size(), false);
-    reader.first_words("counts", type_namer::k_words,
-                       [&](block_index b, std::span<std::uint64_t const> words) {
-                           if (!of.marked[b]) return;
-                           auto const known = g.names().counts_of(g.type_id(b), words);
-                           if (!known) return;
-                           counted[b] = true;
-                           owners += known->owners;
-                           weak += known->weak;
-                       });
+    reader.first_words(type_namer::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
+        if (!of.marked[b]) return;
+        auto const known = g.names().counts_of(g.type_id(b), words);
+        if (!known) return;
+        counted[b] = true;
+        owners += known->owners;
+        weak += known->weak;
+    });
     if (owners + weak == 0) return {};
-    reader.in_blocks("owners", [&](block_index, std::uint64_t, block_index target, address word) {
+    reader.in_blocks([&](block_index, std::uint64_t, block_index target, address word) {
         if (counted[target] && word == g[target].begin) ++found;
     });
     for (root_reference const& r : g.root_references())
@@ -200,7 +199,7 @@ void leaks_command(std::string const& source, output_options const& out) {
     report const r = make(s, out, {true, out.json, false});
     with_output(out, [&](std::ostream& to) {
         if (out.json) return write_json(to, r);
-        print_leaks(to, r);
+        print_leaks(to, *r.leaks);
         print_notes(to, r);
     });
     write_pages(out, r);

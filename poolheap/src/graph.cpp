@@ -71,15 +71,13 @@ void graph::find_references() {
     m_edges.reserve(4 * n);  // of address space: pages count when they are written
     block_index next_group = 0;
     reference_reader reader = this->reader();
-    reader.in_blocks("references",
-                     [&](block_index source, std::uint64_t offset, block_index target, address) {
-                         while (next_group <= source / k_sixteen)
-                             m_first[next_group++] = m_edges.size();
-                         if (source != target) add_edge(source, target);
-                         bool const is_named = m_types[source] != k_buffer && !is_label(m_types[source]);
-                         if (is_named && name_buffer(source, offset, target) && target < source)
-                             m_to_walk.push_back(target);
-                     });
+    reader.in_blocks([&](block_index source, std::uint64_t offset, block_index target, address) {
+        while (next_group <= source / k_sixteen)
+            m_first[next_group++] = m_edges.size();
+        if (source != target) add_edge(source, target);
+        bool const is_named = m_types[source] != k_buffer && !is_label(m_types[source]);
+        if (is_named && name_buffer(source, offset, target) && target < source) m_to_walk.push_back(target);
+    });
     while (next_group < m_first.size())
         m_first[next_group++] = m_edges.size();
 }
@@ -319,13 +317,10 @@ void graph::find_roots() {
                 m_root_references.push_back(
                     {root_named(root_kind::registers, "registers of " + thread_name(t)), 0, target});
     }
-    progress told("roots", m_image.mappings().size());
-    std::size_t done = 0;
     for (mapping const& m : m_image.mappings()) {
         // A file's pages that cannot be written hold no address of a block.
         bool const is_constant = !m.writable && !m.path.empty();
         if (m.readable && !is_constant && m.path != "[vvar]" && m.path != "[vdso]") scan_mapping(m);
-        told.at(++done);
     }
     for (block_index b = 0; b < size(); ++b) {
         block_state const state = m_heap.states[b];

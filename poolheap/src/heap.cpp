@@ -37,27 +37,6 @@ address round_down(address a, address unit) { return a - a % unit; }
 address round_up(address a, address unit) { return round_down(a + unit - 1, unit); }
 address address_of(void const* p) { return reinterpret_cast<address>(p); }
 
-// A copy of some bytes of the image, zero where it has none.
-class bytes_of {
-public:
-    bytes_of(image const& from, address begin, std::size_t size) : m_begin(begin), m_bytes(size) {
-        m_read = from.read(begin, m_bytes);
-    }
-    [[nodiscard]] bool is_whole() const { return m_read == m_bytes.size(); }
-    [[nodiscard]] address begin() const { return m_begin; }
-    template <class T>
-    [[nodiscard]] T at(std::size_t offset) const {
-        T value{};
-        if (offset + sizeof(T) <= m_bytes.size()) std::memcpy(&value, m_bytes.data() + offset, sizeof(T));
-        return value;
-    }
-
-private:
-    address m_begin;
-    std::vector<std::byte> m_bytes;
-    std::size_t m_read = 0;
-};
-
 // The ranges sorted, and merged where they touch.
 void merge(std::vector<heap::range>& all) {
     std::ranges::sort(all);
@@ -144,9 +123,9 @@ private:
     // Regions with a free piece, whose old contents may look like references; the others are found by what is in them.
     void read_arena() {
         auto const& arena = m_layout.of_arena;
-        bytes_of const all(m_image, address_of(m_layout.arena), m_layout.arena_bytes);
-        for (std::uint32_t i = 0; i < arena.list_count; ++i) {
-            auto region = all.at<address>(arena.m_regions + std::size_t{i} * arena.list_bytes);
+        address list = address_of(m_layout.arena) + arena.m_regions;
+        for (std::uint32_t i = 0; i < arena.list_count; ++i, list += arena.list_bytes) {
+            auto region = m_image.get<address>(list).value_or(0);
             for (inspect::circle all_regions; region != 0 && !all_regions.is_closed_by(region);) {
                 add_record(region, arena.region_bytes);
                 region = m_image.get<address>(region + arena.next).value_or(0);

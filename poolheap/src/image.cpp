@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "image.hpp"
 
-#include "core_image.hpp"
-#include "process_image.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>

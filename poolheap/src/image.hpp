@@ -92,9 +92,14 @@ struct loaded_file {
 
 // A number is a process, anything else the path of a core file. Throws error.
 std::unique_ptr<image> open_image(std::string const& pid_or_core);
+std::unique_ptr<image> open_core(std::string const& path);
+// Stops the process for as long as it takes to fork; the image is the copy. Throws error.
+std::unique_ptr<image> open_process(int pid);
 
 // A process that stands still by itself until this object is gone: the forked child of a program. `threads` are those of its parent at
 // the fork, as far as they are known. Throws error.
 std::unique_ptr<image> open_frozen(int pid, std::vector<thread> threads = {});
+// Of a thread that is stopped by ptrace.
+[[nodiscard]] thread stopped_thread(int pid, int id);
 
 }  // namespace poolheap

@@ -67,7 +67,6 @@ void lost_blocks::read_references() {
     reference_reader reader = m_graph.reader();
     m_first.push_back(0);
     std::vector<std::uint64_t> words(type_namer::k_words);
-    progress told("lost blocks", m_blocks.size());
     for (std::size_t i = 0; i < m_blocks.size(); ++i) {
         block const b = m_graph[m_blocks[i]];
         reader.in_block(m_blocks[i], [&](std::uint64_t offset, block_index target, address word) {
@@ -99,7 +98,6 @@ void lost_blocks::read_references() {
         m_counts.push_back(known ? owner_counts{static_cast<std::uint32_t>(known->owners),
                                                 static_cast<std::uint32_t>(known->weak)}
                                  : owner_counts{});
-        told.at(i);
     }
     // An object without a pointer to its begin is owned by a pointer to one of its bases.
     std::vector<bool> has_owner(m_blocks.size(), false);

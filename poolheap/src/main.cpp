@@ -13,7 +13,7 @@ namespace {
 constexpr char k_usage[] = R"(What does this program's heap hold, who holds it, and what is lost in a cycle?
 
 SOURCE is the number of a process or the path of a core file. The program uses pooled, or runs under libpooled-new.so.
-Answers go to standard output, progress and errors to standard error.)";
+Answers go to standard output, errors to standard error.)";
 
 }  // namespace
 

@@ -59,7 +59,6 @@ public:
         module const* const found = m_symbols.module_of(at);
         return found ? found->name() : std::string();
     }
-    [[nodiscard]] bool has_debug_information() const { return m_members.has_debug_information(); }
 
 private:
     symbols m_symbols;

@@ -8,7 +8,6 @@
 
 #include "heap.hpp"
 #include "image.hpp"
-#include "progress.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -50,8 +49,7 @@ public:
 
     // visit(block_index source, std::uint64_t offset, block_index target, address word), ascending.
     template <class Visit>
-    void in_blocks(char const* stage, Visit&& visit) {
-        progress told(stage, m_heap.states.size());
+    void in_blocks(Visit&& visit) {
         for (slab const& s : m_heap.slabs) {
             for_each_window(s.begin, s.end(), [&](address from, std::size_t words) {
                 for (std::size_t i = 0; i < words;) {
@@ -68,14 +66,12 @@ public:
                     i = end;
                 }
             });
-            told.at(s.first);
         }
     }
 
     // visit(block_index, std::span<std::uint64_t const>) with the first words of each block, at most `limit`; ascending.
     template <class Visit>
-    void first_words(char const* stage, std::size_t limit, Visit&& visit) {
-        progress told(stage, m_heap.states.size());
+    void first_words(std::size_t limit, Visit&& visit) {
         for (slab const& s : m_heap.slabs) {
             std::size_t const wanted = std::min<std::size_t>(s.bytes, limit * k_word);
             for (std::uint32_t slot = 0, count = 0; slot < s.count; slot += count) {
@@ -94,7 +90,6 @@ public:
                                                   at, std::min(wanted / k_word, words - at)));
                 }
             }
-            told.at(s.first);
         }
     }
 

@@ -30,17 +30,15 @@ public:
         // A plain pointer to a buffer is an iterator, a view, a way back: it owns nothing if something else leads there.
         reference_reader reader = in.reader();
         std::vector<std::pair<block_index, owner>> plain;
-        reader.in_blocks(
-            "holders of buffers", [&](block_index source, std::uint64_t offset, block_index target, address) {
-                type_id_t const type = in.type_id(source);
-                if (in.type_of(source).kind == kind::buffer || in.type_of(target).kind != kind::buffer)
-                    return;
-                owner const o{type, k_none, in.member_offset(type, offset)};
-                if (in.names().at(type, o.offset).how == strength::raw)
-                    plain.emplace_back(target, o);
-                else
-                    give(target, o);
-            });
+        reader.in_blocks([&](block_index source, std::uint64_t offset, block_index target, address) {
+            type_id_t const type = in.type_id(source);
+            if (in.type_of(source).kind == kind::buffer || in.type_of(target).kind != kind::buffer) return;
+            owner const o{type, k_none, in.member_offset(type, offset)};
+            if (in.names().at(type, o.offset).how == strength::raw)
+                plain.emplace_back(target, o);
+            else
+                give(target, o);
+        });
         auto const spread = [&] {
             for (std::size_t i = 0; i < queue.size(); ++i)
                 for (block_index const to : in.targets(queue[i]))
@@ -125,29 +123,28 @@ std::vector<report::holder_row> find_holders(graph const& in, std::vector<bool> 
     reference_reader reader = in.reader();
     block_index last_source = k_no_block, last_target = k_no_block;
     std::uint64_t last_offset = 0;
-    reader.in_blocks(
-        "holders", [&](block_index source, std::uint64_t offset, block_index target, address word) {
-            if (!is_wanted(target)) return;
-            // A pointer into the own object holds nothing, nor does what lies in front of it; its own control block may.
-            if (source == target && (word != in[target].begin || offset < in.type_of(source).object_offset))
-                return;
-            // The two words of a shared_ptr are one reference.
-            bool const is_second =
-                source == last_source && target == last_target && offset == last_offset + sizeof(address);
-            last_source = source, last_target = is_second ? k_no_block : target, last_offset = offset;
-            if (is_second) return;
-            type_id_t const type = in.type_id(source);
-            holder_class c{marked.empty() ? in.type_id(target) : k_buffer, type, k_buffer,
-                           buffer_owners::k_none, in.member_offset(type, offset)};
-            if (in.type_of(source).kind == kind::buffer) {
-                if (marked.empty() && in.type_of(target).kind == kind::buffer) return;
-                // References among the nodes of one container say nothing about who holds it.
-                if (in.type_id(source) == in.type_id(target)) return;
-                if (buffer_owners::owner const* const o = owners.of(source))
-                    c = {c.of, o->type, type, o->root, o->offset};
-            }
-            count(c, target);
-        });
+    reader.in_blocks([&](block_index source, std::uint64_t offset, block_index target, address word) {
+        if (!is_wanted(target)) return;
+        // A pointer into the own object holds nothing, nor does what lies in front of it; its own control block may.
+        if (source == target && (word != in[target].begin || offset < in.type_of(source).object_offset))
+            return;
+        // The two words of a shared_ptr are one reference.
+        bool const is_second =
+            source == last_source && target == last_target && offset == last_offset + sizeof(address);
+        last_source = source, last_target = is_second ? k_no_block : target, last_offset = offset;
+        if (is_second) return;
+        type_id_t const type = in.type_id(source);
+        holder_class c{marked.empty() ? in.type_id(target) : k_buffer, type, k_buffer, buffer_owners::k_none,
+                       in.member_offset(type, offset)};
+        if (in.type_of(source).kind == kind::buffer) {
+            if (marked.empty() && in.type_of(target).kind == kind::buffer) return;
+            // References among the nodes of one container say nothing about who holds it.
+            if (in.type_id(source) == in.type_id(target)) return;
+            if (buffer_owners::owner const* const o = owners.of(source))
+                c = {c.of, o->type, type, o->root, o->offset};
+        }
+        count(c, target);
+    });
     for (root_reference const& r : in.root_references())
         if (is_wanted(r.target))
             count({marked.empty() ? in.type_id(r.target) : k_buffer, k_buffer, k_buffer, r.from, r.offset},
@@ -202,15 +199,13 @@ report make_report(graph const& of, report_options const& options) {
         ++r.objects;
         r.bytes += own.bytes;
     });
-    of.reader().first_words("counts", type_namer::k_words,
-                            [&](block_index b, std::span<std::uint64_t const> words) {
-                                kind const k = of.type_of(b).kind;
-                                if (k != kind::shared && k != kind::rc && k != kind::object) return;
-                                auto const known = of.names().counts_of(of.type_id(b), words);
-                                if (!known || known->owners != 0 || known->weak == 0) return;
-                                if (block const own = of[b]; own.state == in_use)
-                                    ++sums[key(of.type_id(b), own)].weak_only;
-                            });
+    of.reader().first_words(type_namer::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
+        kind const k = of.type_of(b).kind;
+        if (k != kind::shared && k != kind::rc && k != kind::object) return;
+        auto const known = of.names().counts_of(of.type_id(b), words);
+        if (!known || known->owners != 0 || known->weak == 0) return;
+        if (block const own = of[b]; own.state == in_use) ++sums[key(of.type_id(b), own)].weak_only;
+    });
     leaks const lost = options.leaks || options.retained ? find_leaks(of) : leaks{};
     if (options.retained) r.retained = find_retained(of, lost);
     for (auto const& [k, s] : sums) {
@@ -227,9 +222,7 @@ report make_report(graph const& of, report_options const& options) {
         return std::tuple(b.bytes, a.type, a.pool) < std::tuple(a.bytes, b.type, b.pool);
     });
     if (options.leaks) {
-        r.has_leaks = true;
-        r.leaked_objects = lost.objects;
-        r.leaked_bytes = lost.bytes;
+        r.leaks = {lost.objects, lost.bytes, {}};
         for (leak_group const& g : lost.groups) {
             report::leak_row row{g.times, g.objects, g.bytes, g.is_cycle, g.length, {}};
             for (leak_step const& s : g.steps) {
@@ -237,7 +230,7 @@ report make_report(graph const& of, report_options const& options) {
                 row.cycle.push_back({name.empty() ? "buffer that nothing names" : name,
                                      of.shown_offset(s.type, s.offset), s.member});
             }
-            r.leaks.push_back(std::move(row));
+            r.leaks->groups.push_back(std::move(row));
         }
     }
     if (options.holders) r.holders = find_holders(of);

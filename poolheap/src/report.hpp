@@ -43,15 +43,18 @@ struct report {
         std::size_t bytes = 0;  // of what is referred to
     };
 
+    struct lost {
+        std::size_t objects = 0;
+        std::size_t bytes = 0;
+        std::vector<leak_row> groups;
+    };
+
     std::string program;
     std::size_t objects = 0;
     std::size_t bytes = 0;
     std::size_t unnamed_bytes = 0;  // of blocks of which only the holder is known, or not even that
     std::vector<type_row> types;    // largest first, as all rows
-    bool has_leaks = false;
-    std::size_t leaked_objects = 0;
-    std::size_t leaked_bytes = 0;
-    std::vector<leak_row> leaks;
+    std::optional<lost> leaks;      // empty: not asked for
     std::vector<holder_row> holders;
     std::vector<std::string> notes;
     type_tree retained;  // no part: not asked for
@@ -77,7 +80,7 @@ void write_folded(std::ostream& to, report const& r);
 // Text of at most 80 columns; twenty rows, and how many were left out.
 void print_summary(std::ostream& to, report const& r);
 void print_census(std::ostream& to, report const& r);
-void print_leaks(std::ostream& to, report const& r);
+void print_leaks(std::ostream& to, report::lost const& lost);
 void print_holders(std::ostream& to, std::vector<report::holder_row> const& rows);
 void print_notes(std::ostream& to, report const& r);
 void print_diff(std::ostream& to, report const& before, report const& after);

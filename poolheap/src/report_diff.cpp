@@ -72,7 +72,7 @@ std::vector<grown> holders_of(report const* const (&reports)[2]) {
 std::vector<grown> leaks_of(report const* const (&reports)[2]) {
     rows all;
     for (int when : {0, 1})
-        for (report::leak_row const& g : reports[when]->leaks) {
+        for (report::leak_row const& g : reports[when]->leaks.value_or(report::lost()).groups) {
             std::string name;
             for (report::step const& s : g.cycle)
                 name += g.is_cycle ? place(s.type, s.offset, s.member) + " → " : s.type;
@@ -104,7 +104,7 @@ void print_diff(std::ostream& to, report const& before, report const& after) {
        << in_bytes(after.bytes) << " in " << with_commas(after.objects) << ".\n";
     print_table(to, "objects", "type", types_of(both));
     print_table(to, "references", "holder → type", holders_of(both));
-    if (before.has_leaks && after.has_leaks) print_table(to, "times", "lost", leaks_of(both));
+    if (before.leaks && after.leaks) print_table(to, "times", "lost", leaks_of(both));
 }
 
 void write_diff_json(std::ostream& to, report const& before, report const& after) {

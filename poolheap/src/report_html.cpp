@@ -222,11 +222,11 @@ void write_html(std::ostream& to, report const& r) {
     if (!r.types.empty())
         write_card(to, "", "Most bytes", r.types[0].type,
                    in_bytes(r.types[0].bytes) + " in " + with_commas(r.types[0].objects) + " objects");
-    if (r.leaked_objects == 0)
+    if (r.leaks->objects == 0)
         write_card(to, "good", "Lost", "Nothing", "Every object can be reached.");
     else
-        write_card(to, "bad", "Lost", in_bytes(r.leaked_bytes),
-                   with_commas(r.leaked_objects) + " objects that nothing reaches");
+        write_card(to, "bad", "Lost", in_bytes(r.leaks->bytes),
+                   with_commas(r.leaks->objects) + " objects that nothing reaches");
     write_card(to, "", "Named",
                std::to_string(r.bytes == 0 ? 100 : 100 - r.unnamed_bytes * 100 / r.bytes) + "%",
                "of the bytes have a type; of the rest, the holder is shown");
@@ -239,13 +239,13 @@ void write_html(std::ostream& to, report const& r) {
         map_writer(to, r.retained).write(0, 1300, 500, 0);
         to << "</div>\n";
     }
-    if (!r.leaks.empty()) {
+    if (auto const& groups = r.leaks->groups; !groups.empty()) {
         to << "<h2>What is lost</h2>\n<ul class=\"rings\">\n";
-        for (std::size_t i = 0; i < r.leaks.size() && i < 20; ++i)
-            write_ring(to, r.leaks[i]);
+        for (std::size_t i = 0; i < groups.size() && i < 20; ++i)
+            write_ring(to, groups[i]);
         to << "</ul>\n";
-        if (r.leaks.size() > 20)
-            to << "<p class=\"note\">… and " << r.leaks.size() - 20 << " groups more.</p>\n";
+        if (groups.size() > 20)
+            to << "<p class=\"note\">… and " << groups.size() - 20 << " groups more.</p>\n";
     }
     constexpr std::size_t k_rows = 50;
     to << "<h2>Types</h2>\n<div class=\"scroll\"><table><thead><tr><th>type</th><th "

@@ -151,18 +151,18 @@ void print_census(std::ostream& to, report const& r) {
     print_rest(to, r.types.size(), ", " + plural(objects, "object") + ", " + in_bytes(bytes));
 }
 
-void print_leaks(std::ostream& to, report const& r) {
-    if (r.leaked_objects == 0) {
+void print_leaks(std::ostream& to, report::lost const& lost) {
+    if (lost.objects == 0) {
         to << "Nothing is lost: every object can be reached.\n";
         return;
     }
     std::size_t times = 0;
-    for (report::leak_row const& g : r.leaks)
+    for (report::leak_row const& g : lost.groups)
         times += g.times;
-    to << "Nothing reaches " << plural(r.leaked_objects, "object") << ", " << in_bytes(r.leaked_bytes)
-       << ", in " << plural(times, "group") << ".\n\n     times      bytes  cycle, or what was lost\n";
-    for (std::size_t i = 0; i < r.leaks.size() && i < k_rows; ++i) {
-        report::leak_row const& g = r.leaks[i];
+    to << "Nothing reaches " << plural(lost.objects, "object") << ", " << in_bytes(lost.bytes) << ", in "
+       << plural(times, "group") << ".\n\n     times      bytes  cycle, or what was lost\n";
+    for (std::size_t i = 0; i < lost.groups.size() && i < k_rows; ++i) {
+        report::leak_row const& g = lost.groups[i];
         to << right(with_commas(g.times), 10) << right(in_bytes(g.bytes), 11) << "  ";
         std::string text = cycle_text(g);
         std::size_t const more =
@@ -170,7 +170,7 @@ void print_leaks(std::ostream& to, report const& r) {
         if (more != 0) text += ", with " + plural(more, "object") + " that it keeps";
         print_wrapped(to, text, 23);
     }
-    print_rest(to, r.leaks.size(), "");
+    print_rest(to, lost.groups.size(), "");
 }
 
 void print_holders(std::ostream& to, std::vector<report::holder_row> const& rows) {
@@ -192,7 +192,7 @@ void print_summary(std::ostream& to, report const& r) {
     to << "poolheap: " << fit(r.program, k_width - 10) << "\n\n";
     print_census(to, r);
     to << '\n';
-    if (r.has_leaks) print_leaks(to, r);
+    if (r.leaks) print_leaks(to, *r.leaks);
     if (!r.notes.empty()) print_notes(to << '\n', r);
 }
 

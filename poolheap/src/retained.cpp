@@ -97,7 +97,6 @@ void dominators::search() {
     m_number.assign(m_start + std::size_t{1}, k_none);
     std::vector<std::pair<node, number>> stack{{m_start, 0}};
     // Each node is numbered when it is taken: its parent is the one that put it there last.
-    progress told("search", m_blocks);
     while (!stack.empty()) {
         auto const [of, parent] = stack.back();
         stack.pop_back();
@@ -109,7 +108,6 @@ void dominators::search() {
         successors(of, [&](node to) {
             if (m_number[to] == k_none && !is_plain_leaf(to)) stack.emplace_back(to, mine);
         });
-        told.at(mine);
     }
 }
 
@@ -154,7 +152,6 @@ void dominators::find() {
     m_dominator.assign(n, 0);
     m_bucket.assign(n, k_none);
     m_next_in_bucket.assign(n, k_none);
-    progress told("dominators", n);
     for (number w = static_cast<number>(n); w-- > 1;) {
         for (std::size_t i = m_first_predecessor[w]; i < m_first_predecessor[w + std::size_t{1}]; ++i)
             m_semi[w] = std::min(m_semi[w], m_semi[least(m_predecessors[i])]);
@@ -167,7 +164,6 @@ void dominators::find() {
             m_dominator[v] = m_semi[u] < m_semi[v] ? u : parent;
         }
         m_bucket[parent] = k_none;
-        told.at(n - w);
     }
     for (number w = 1; w < n; ++w)
         if (m_dominator[w] != m_semi[w]) m_dominator[w] = m_dominator[m_dominator[w]];

@@ -7,7 +7,6 @@
 // The program is traced by its first thread alone and for these events alone: nothing is slower while nothing is asked.
 #include "commands.hpp"
 #include "error.hpp"
-#include "process_image.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -251,19 +251,17 @@ std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_
     if (r.counts == rule::header && words.size() > r.header_word) {
         counted_header const h(words[r.header_word]);
         bool const is_unique = m_types[id].kind == kind::unique;
-        std::uint32_t const begin = r.header_word * 8u;
-        return counts{is_unique ? 1 : h.strong, h.weak - (is_unique || h.strong != 0 ? 1 : 0), begin,
-                      begin + 8};
+        return counts{is_unique ? 1 : h.strong, h.weak - (is_unique || h.strong != 0 ? 1 : 0)};
     }
     if (r.counts == rule::libstdcxx && words.size() >= 2) {
         std::uint64_t const owners = words[1] & 0xffffffff;
         std::uint64_t const weak = words[1] >> 32;
-        return counts{owners, weak - (owners != 0 ? 1 : 0), 8, 16};
+        return counts{owners, weak - (owners != 0 ? 1 : 0)};
     }
     if (r.counts == rule::libcxx && words.size() >= 3) {
         std::uint64_t const owners = words[1] + 1;
         std::uint64_t const weak = words[2] + 1;
-        return counts{owners, weak - (owners != 0 ? 1 : 0), 8, 24};
+        return counts{owners, weak - (owners != 0 ? 1 : 0)};
     }
     return {};
 }
@@ -281,15 +279,14 @@ address type_namer::owned_by(block_index b, type_id_t id, std::span<std::uint64_
 std::vector<type_id_t> type_namer::name_all() {
     std::vector<type_id_t> ids(m_heap.states.size(), k_buffer);
     reference_reader reader(m_image, m_heap);
-    reader.first_words("types", k_words, [&](block_index b, std::span<std::uint64_t const> words) {
-        ids[b] = type_of(b, words);
-    });
+    reader.first_words(
+        k_words, [&](block_index b, std::span<std::uint64_t const> words) { ids[b] = type_of(b, words); });
     // What others know about a block that does not say itself what it is: shared_ptr(new T), and a std::function of libstdc++.
     auto const name_other = [&](address at, type_id_t id) {
         block_index const to = id != k_buffer ? m_heap.find(at).index : k_no_block;
         if (to != k_no_block && ids[to] == k_buffer) ids[to] = id;
     };
-    reader.first_words("functions", k_scanned / 8, [&](block_index b, std::span<std::uint64_t const> words) {
+    reader.first_words(k_scanned / 8, [&](block_index b, std::span<std::uint64_t const> words) {
         if (type_id_t const owned = m_rules[ids[b]].owned; owned != k_buffer)
             name_other(owned_by(b, ids[b], words), owned);
         // | functor | | manager | invoker |: the last two are functions of one file.

@@ -42,9 +42,6 @@ struct type {
 struct counts {
     std::uint64_t owners = 0;  // use_count()
     std::uint64_t weak = 0;    // weak pointers alone
-    // Where in the block they are: words that are no references.
-    std::uint32_t begin = 0;
-    std::uint32_t end = 0;
 };
 
 class type_namer {

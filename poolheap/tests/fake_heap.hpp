@@ -75,7 +75,7 @@ public:
     }
     // Its first word then is a number that finds them, as a vtable would.
     void count(address of, std::uint64_t owners, std::uint64_t weak) {
-        m_counts.push_back({owners, weak, 8, 16});
+        m_counts.push_back({owners, weak});
         refer(of, 0, m_counts.size());
     }
     void name_member(std::string const& type, std::uint64_t offset, std::string name,

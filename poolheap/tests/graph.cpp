@@ -188,7 +188,7 @@ TEST(Leaks, TwoHundredPairsAreOneGroupOfTwoHundredTimes) {
     EXPECT_EQ(found.groups[0].times, 200u);
     EXPECT_TRUE(found.groups[0].is_cycle);
     std::ostringstream text;
-    print_leaks(text, make_report(g, {}));
+    print_leaks(text, *make_report(g, {}).leaks);
     EXPECT_NE(text.str().find("Connection::session → Session::conn → Connection"), std::string::npos)
         << text.str();
 }
@@ -432,7 +432,7 @@ TEST(Report, TextFitsEightyColumns) {
     for (int i = 0; i < 50; ++i)
         r.types.push_back({std::string(200, 'x'), "shared", "a pool with a very long name", 1u << 30,
                            std::size_t{1} << 50, 3, 0});
-    r.leaks[0].cycle[0].type = std::string(100, 'y');
+    r.leaks->groups[0].cycle[0].type = std::string(100, 'y');
     r.holders[0].type = std::string(100, 'z');
     std::ostringstream text;
     print_summary(text, r);
