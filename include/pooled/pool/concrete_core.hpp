@@ -64,9 +64,6 @@ public:
         if constexpr (k_has_instrument) return give(asked, block);
         return block;
     }
-    [[nodiscard]] void* take_free(block_request const& asked) override {
-        return give(asked, caches().allocate(asked.c, own_cache()));
-    }
     void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept override {
         void* const block = malloc_blocks::exchange_back(*this, c, p, bytes);
         checks::on_deallocate(*this, c, block, bytes);

@@ -86,9 +86,7 @@ public:
     // A block from the calling thread's cache or, if that has none, from the pool's memory. The class is that of class_for(). Null when the
     // bound is reached; throws what upstream throws.
     [[nodiscard]] virtual void* allocate_block(block_request const& what) = 0;
-    // Only if a free block of the class is there, and no slab must be taken; otherwise null. Not k_large.
-    [[nodiscard]] virtual void* take_free(block_request const& what) = 0;
-    // What those gave. `bytes`: the size with which it was allocated, or 0: not known.
+    // What that gave. `bytes`: the size with which it was allocated, or 0: not known.
     virtual void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept = 0;
     // A block that the caller has verified, of an inlined class.
     virtual void deallocate_verified(class_index c, void* block) noexcept = 0;

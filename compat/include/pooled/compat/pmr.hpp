@@ -39,6 +39,7 @@
 #include <atomic>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <memory_resource>
 #include <new>
 #include <type_traits>
@@ -152,8 +153,10 @@ public:
         class_index const c = detail::class_for(bytes, align);
         if (is_direct(bytes, c)) [[unlikely]]
             return put_direct(p, bytes);
-        if (has_small_chunks(c) && !m_pool.owns(p)) [[unlikely]]
-            return put_small(c, p);
+        if (has_small_chunks(c)) [[unlikely]] {
+            if (!m_pool.owns(p)) return put_small(c, p);
+            m_returned[c].fetch_add(1, std::memory_order_relaxed);
+        }
         detail::deallocate(place(), c, p, bytes);
     }
 
@@ -204,10 +207,16 @@ private:
         return k_slab_bytes / k_geometry[c].block_bytes;
     }
 
-    // For a class that has small chunks, or when upstream refused a slab. Free blocks of the pool are used first.
+    // For a class that has small chunks, or when upstream refused a slab: no block of the class was free in the pool then. Those that were
+    // returned since are used first.
     [[nodiscard]] POOLED_NOINLINE void* take_small(class_index c, std::size_t bytes, std::size_t align) {
-        if (blocks_of_slab(c) <= m_options.max_blocks_per_chunk)
-            if (void* const p = core().take_free({c, bytes, align})) return p;
+        std::uint32_t returned = m_returned[c].load(std::memory_order_relaxed);
+        while (returned != 0)
+            if (m_returned[c].compare_exchange_weak(returned, returned - 1, std::memory_order_relaxed)) {
+                POOLED_TRY { return detail::allocate_or_throw(place(), c, bytes, align); }
+                POOLED_CATCH(std::bad_alloc const&) {}  // another thread was faster
+                break;
+            }
         detail::scoped_lock const lock(m_mutex);
         small_class& mine = m_small[c];
         if (mine.first == nullptr) add_small_chunk(c);
@@ -257,6 +266,7 @@ private:
     void forget_small_chunks() noexcept {
         for (class_index c = 0; c != m_small.size(); ++c) {
             m_small[c].first = nullptr;
+            m_returned[c].store(0, std::memory_order_relaxed);
             m_small[c].next_count = limited_count(c, k_first_bytes / k_geometry[c].block_bytes);
             m_has_small_chunks[c].store(blocks_of_slab(c) > m_options.max_blocks_per_chunk,
                                         std::memory_order_relaxed);
@@ -305,6 +315,8 @@ private:
     detail::mutex m_mutex{!k_is_shared};
     detail::intrusive_list<piece> m_pieces;
     std::array<std::atomic<bool>, detail::k_first_large> m_has_small_chunks;
+    std::array<std::atomic<std::uint32_t>, detail::k_first_large>
+        m_returned;  // to the pool since then, and not taken
     std::array<small_class, detail::k_first_large> m_small;
     std::conditional_t<k_is_shared, pooled::pool, pooled::local_pool> m_pool;
 };
