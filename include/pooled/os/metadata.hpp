@@ -6,7 +6,7 @@
 //
 //   region  | header | piece | piece | …      128 KiB at a multiple of 128 KiB, pieces of one size: the address of a piece
 //                                             gives its region, and an unused region returns to the system
-//   pieces over 25 KiB are pages of their own
+//   pieces over 33 KiB are pages of their own
 //
 // Invariants: a piece is aligned to two cache lines and is either in use or free in its region; live = pieces in use;
 //             empty = regions of a size with live == 0;
@@ -60,8 +60,8 @@ private:
     template <class>
     friend struct record_access;
     static constexpr std::size_t k_region_bytes = std::size_t{128} << 10;
-    static constexpr std::size_t k_largest_piece = std::size_t{25}
-                                                   << 10;  // the descriptor of a chunk of 2 MiB
+    // A local pool. The descriptor of a chunk of 2 MiB has 25 KiB.
+    static constexpr std::size_t k_largest_piece = std::size_t{33} << 10;
     static constexpr std::size_t k_unit = 2 * k_cache_line;
     static constexpr std::size_t k_lists = k_largest_piece / k_unit;
 
