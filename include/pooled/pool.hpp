@@ -95,6 +95,13 @@ public:
         detail::reserve_classes(*m_core, {c, bytes, align}, c, count);
     }
 
+    // A `max_bytes`, with chunks of the default size, under which `count` such blocks can be in use at once. For blocks of several sizes up
+    // to 4 KiB the sum of these and a sixteenth more suffice.
+    [[nodiscard]] static constexpr std::size_t
+    bytes_for(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) noexcept {
+        return detail::bytes_for(count, {any_class_for(bytes, align), bytes, align});
+    }
+
     // Returns free memory, including what other threads have cached: chunks without a block in use to upstream
     // and, if the pool takes its memory from the operating system, the pages of free blocks. Returns the number of bytes. Ends
     // reservations. O(threads + slabs + cached blocks).

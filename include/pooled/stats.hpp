@@ -23,7 +23,7 @@ struct size_class_stats {
     std::uint64_t in_use = 0;  // held by callers
     std::uint64_t free = 0;    // in the pool and in no thread's cache, including those never used
     std::uint64_t cached = 0;  // free, in threads' caches
-    // Most blocks ever used at once; with several threads counts what they cached.
+    // No more blocks were ever in use at once. Exact for one thread; of several, what the others had cached counts as well.
     std::uint64_t high_water = 0;
     std::uint64_t slab_bytes = 0;    // memory of this class now
     std::uint64_t refills = 0;       // of threads' caches
@@ -43,8 +43,8 @@ struct size_class_stats {
     }
 };
 
-// The totals of a pool, including large allocations, and the counts of each class. The total high_water is the sum of those of
-// the classes and of large allocations, which need not have peaked at the same time.
+// The totals of a pool, including large allocations, and the counts of each class. No more blocks than high_water were ever in use at once:
+// the sum of the classes' peaks, which need not have been at the same time, as far as it fits into the most memory that the pool ever had.
 struct pool_stats {
     std::string name;
     std::uint64_t in_use = 0;

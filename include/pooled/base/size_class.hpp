@@ -258,5 +258,38 @@ struct block_request {
     }
 };
 
+// How many granules a slab of the class best has; in a small pool the fewest that leave an eighth of them over at most.
+[[nodiscard]] constexpr std::size_t slab_granules_for(class_index c, bool is_small) noexcept {
+    class_geometry const& g = k_geometry[c];
+    if (!is_small) return g.slab_granules;
+    std::size_t granules = g.least_granules();
+    while (granules < g.slab_granules && !g.uses(granules * k_granule_bytes))
+        ++granules;
+    return granules;
+}
+
+// A bounded pool takes its memory in at least sixteen pieces, so that a large block still fits beside small ones.
+[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
+    if (max_bytes == 0) return k_default_chunk_bytes;
+    return round_up(detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes), k_granule_bytes);
+}
+
+// A bound for `count` such blocks: of whole chunks, as a slab does not go over the end of one. k_size_max if it exceeds the address space.
+[[nodiscard]] constexpr std::size_t bytes_for(std::size_t count, block_request const& what) noexcept {
+    for (std::size_t bound = 1;;) {
+        bool const has_slabs = what.c < k_first_large;
+        // Of a block that has a span of its own, a slab is a block.
+        std::size_t const slab = has_slabs
+                                     ? slab_granules_for(what.c, bound < k_small_pool_bytes) * k_granule_bytes
+                                     : round_up(detail::smaller(what.bytes, k_size_max / 2),
+                                                detail::larger(what.align, k_granule_bytes));
+        std::size_t const chunk = detail::larger(default_chunk_bytes(bound), slab);
+        std::size_t const blocks = chunk / slab * (has_slabs ? k_geometry[what.c].blocks_in(slab) : 1);
+        std::size_t const needed = saturating_multiply(count / blocks + (count % blocks != 0), chunk);
+        if (needed <= bound || bound == k_size_max) return bound;
+        bound = needed;  // whose chunks may be longer
+    }
+}
+
 }  // namespace detail
 POOLED_END_NAMESPACE

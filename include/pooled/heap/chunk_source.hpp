@@ -29,12 +29,6 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// A bounded pool takes its memory in at least sixteen pieces, so that a large block still fits beside small ones.
-[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
-    if (max_bytes == 0) return k_default_chunk_bytes;
-    return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
-}
-
 class chunk_source {
 public:
     struct shape {
@@ -61,7 +55,9 @@ public:
 
     [[nodiscard]] span_request span_for(block_request const& what) const noexcept {
         if (what.c != k_exact)
-            return {.granules = granules_for(what.c), .bytes = what.block_bytes(), .c = what.c};
+            return {.granules = slab_granules_for(what.c, m_shape.has_small_slabs),
+                    .bytes = what.block_bytes(),
+                    .c = what.c};
         std::size_t const bytes = detail::larger<std::size_t>(what.bytes, 1);
         return {.granules = bytes / k_granule_bytes + (bytes % k_granule_bytes != 0),
                 .bytes = bytes,
@@ -120,16 +116,6 @@ private:
     static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
     static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
     static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
-
-    // How many granules a slab of the class best has.
-    [[nodiscard]] std::size_t granules_for(class_index c) const noexcept {
-        class_geometry const& g = k_geometry[c];
-        if (!m_shape.has_small_slabs) return g.slab_granules;
-        std::size_t granules = g.least_granules();
-        while (granules < g.slab_granules && !g.uses(granules * k_granule_bytes))
-            ++granules;
-        return granules;
-    }
 
     // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
     // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used; and small

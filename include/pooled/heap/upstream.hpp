@@ -8,6 +8,7 @@
 // Any thread may call; one lock, the innermost. It is not held while the resource runs, so the resource may use the pool. O(1),
 // besides what the resource takes.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/intrusive_list.hpp"
@@ -90,6 +91,7 @@ public:
             if (bytes > available()) return nullptr;
             if (counts(under_way)) m_used.fetch_add(bytes, std::memory_order_relaxed);
             under_way.m_bytes += bytes;
+            m_most_used = detail::larger<std::size_t>(m_most_used, used());
         }
         void* p = nullptr;
         POOLED_TRY {
@@ -145,6 +147,8 @@ public:
         return (POOLED_HAS_EXCEPTIONS == 0 || t_returns_null()) && available() >= bytes;
     }
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
+    // The most that it ever was, with what upstream was asked for and refused.
+    [[nodiscard]] std::size_t most_used() const noexcept { return m_most_used; }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
 
     // Whether a block of `bytes` might be had after all: the bound allows it, or memory is in transit, or was since calls_ended()
@@ -243,6 +247,7 @@ private:
     std::pmr::memory_resource* m_resource;
     std::size_t m_max;
     atomic<std::size_t> m_used{0};
+    observed<std::size_t> m_most_used;
     atomic<std::uint64_t> m_calls{0};
     atomic<std::int32_t> m_under_way{0};
     atomic<std::uint64_t> m_calls_ended{0};

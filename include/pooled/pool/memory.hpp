@@ -47,9 +47,8 @@ public:
           m_slabs({.pool_id = pool_id,
                    .is_shared = is_shared,
                    .has_small_slabs = options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes,
-                   .chunk_bytes = round_up(options.chunk_bytes != 0 ? options.chunk_bytes
-                                                                    : default_chunk_bytes(options.max_bytes),
-                                           k_granule_bytes),
+                   .chunk_bytes = options.chunk_bytes != 0 ? round_up(options.chunk_bytes, k_granule_bytes)
+                                                           : default_chunk_bytes(options.max_bytes),
                    .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
                   m_upstream),
           m_caches({m_slabs, pool_id, is_shared}),
@@ -362,6 +361,15 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         sum.large_in_use += one.in_use;
         sum.large_bytes += one.in_use * one.block_bytes;
         sum.large_cached_bytes += (one.cached + one.free) * one.block_bytes;
+    }
+    // The classes did not all peak at the same time: no more blocks were in use than fit into the most memory that the pool had.
+    std::size_t left = m_upstream.most_used();
+    sum.high_water = exact.high_water;
+    for (size_class_stats const& one : sum.classes) {  // the smallest blocks first
+        std::uint64_t const fitting = detail::smaller<std::uint64_t>(
+            one.high_water, left / detail::larger<std::size_t>(one.block_bytes, 1));
+        left -= fitting * one.block_bytes;
+        sum.high_water += fitting;
     }
     sum.large_bytes += exact.slab_bytes;
     sum.bytes_in_use += exact.slab_bytes;

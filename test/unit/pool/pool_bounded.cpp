@@ -60,6 +60,22 @@ TYPED_TEST(bounded, pool_makes_use_of_nearly_all_of_its_bound) {
         }
 }
 
+TYPED_TEST(bounded, pool_of_bytes_for_so_many_blocks_has_them) {
+    static_assert(TypeParam::bytes_for(1, 48) == 16 * k_kib);
+    for (std::size_t const bytes :
+         {1UL, 48UL, 865UL, 1500UL, 9502UL, 27'250UL, 102'526UL, 501'250UL, 20UL << 20})
+        for (std::size_t const count : {1UL, 17UL, 50UL, 1500UL}) {
+            if (bytes * count > 64 * k_mib) continue;
+            std::size_t const bound = TypeParam::bytes_for(count, bytes);
+            TypeParam pool{{.max_bytes = bound}};
+            EXPECT_GE(all_of(pool, bytes).size(), count) << bytes;
+            EXPECT_LE(bound, 2 * (count + 8) * bytes + 16 * k_kib * 16) << count << " of " << bytes;
+        }
+    std::size_t const most = ~std::size_t{0};
+    EXPECT_EQ(TypeParam::bytes_for(most, 100), most) << "more than there are addresses";
+    EXPECT_EQ(TypeParam::bytes_for(2, most), most);
+}
+
 TYPED_TEST(bounded, pool_gives_as_much_the_second_time) {
     TypeParam pool{{.max_bytes = k_mib}};
     all_of blocks(pool, 48);

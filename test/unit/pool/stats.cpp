@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -123,6 +124,17 @@ TYPED_TEST(stats_of, high_water_is_the_most_that_was_in_use_at_once) {
     blocks.take(400);
     held const more(pool, 601);
     EXPECT_EQ(pool.stats().high_water, 1001U);
+}
+
+TYPED_TEST(stats_of, high_water_is_no_more_than_what_fits_into_the_pool) {
+    TypeParam pool{{.max_bytes = 1 << 20}};
+    std::size_t most = 0;
+    for (std::size_t const bytes : {48UL, 64UL, 80UL, 96UL, 1000UL}) {
+        test::held_blocks<TypeParam> blocks(pool, bytes, 8);
+        most = std::max(most, blocks.take_all());
+    }
+    EXPECT_GE(pool.stats().high_water, most);
+    EXPECT_LE(pool.stats().high_water, (1U << 20) / 48);
 }
 
 TYPED_TEST(stats_of, high_water_covers_large_allocations) {
