@@ -337,6 +337,7 @@ private:
         class_geometry const g = k_geometry[m_class];
         m_failed_at = std::uint32_t{0};
         for (void* const* at = blocks.begin(); at != blocks.end();) {
+            if (blocks.end() - at > k_ahead) prefetch_record(at[k_ahead]);
             slab& s = find_slab(*at);
             if (m_pool.heap.is_lost(s)) [[unlikely]] {
                 ++at;
@@ -352,6 +353,13 @@ private:
             if (at != blocks.end() && s.error_of(*at) != nullptr) fail_block(s, *at);
             remove_slab(s);
         }
+    }
+    // Of blocks in random order each record is a miss of the cache: set_free() requests that of the eighth block after the current one.
+    static constexpr std::ptrdiff_t k_ahead = 8;
+    static POOLED_ALWAYS_INLINE void prefetch_record(void const* block) noexcept {
+        slab const* const record = g_page_map.find(block).slab_at();
+        __builtin_prefetch(record, 1);
+        __builtin_prefetch(record->bits.data(), 1);
     }
     POOLED_NOINLINE void fail_block(slab const& s, void* block) const noexcept {
         char const* const error = s.error_of(block);

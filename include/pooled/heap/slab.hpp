@@ -285,8 +285,8 @@ struct alignas(k_cache_line) slab {
             std::uint64_t bit = std::uint64_t{1} << (index % k_word_bits);
             if ((set & bit) != 0) [[unlikely]]
                 break;
-            if ((bit << 7) != 0 && end - block >= 8 && index + 8 <= total && (set & bit * 0xff) == 0 &&
-                are_eight_neighbours(block, size)) {
+            if (end - block >= 8 && address_of(block[1]) == address_of(*block) + size && (bit << 7) != 0 &&
+                index + 8 <= total && (set & bit * 0xff) == 0 && are_eight_neighbours(block, size)) {
                 word(w) = set | bit * 0xff;
                 first_word = detail::smaller(first_word, static_cast<std::uint16_t>(w));
                 block += 8;
