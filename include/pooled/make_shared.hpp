@@ -47,21 +47,21 @@ template <class T, class... Args>
     return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(),
                                                                  std::forward<Args>(args)...);
 }
-template <detail::unbounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
-    return detail::make<detail::by_shared, T>(detail::in_default_pool(), count);
+template <detail::array_type T>
+[[nodiscard]] std::shared_ptr<T> make_shared(detail::length_or_row<T> first) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), first);
 }
 template <detail::unbounded_array T>
 [[nodiscard]] unique_ptr<T> make_unique(std::size_t count) {
     return detail::make<detail::by_unique, T>(detail::in_default_pool(), count);
 }
-template <detail::unbounded_array T>
-[[nodiscard]] rc_ptr<T> make_rc(std::size_t count) {
-    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count);
+template <detail::array_type T>
+[[nodiscard]] rc_ptr<T> make_rc(detail::length_or_row<T> first) {
+    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), first);
 }
-template <detail::unbounded_array T>
-[[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count) {
-    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), count);
+template <detail::array_type T>
+[[nodiscard]] local_rc_ptr<T> make_local_rc(detail::length_or_row<T> first) {
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), first);
 }
 
 // An array of copies of `value`. Throws the same.
@@ -69,25 +69,13 @@ template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, detail::row_of<T> const& value) {
     return detail::make<detail::by_shared, T>(detail::in_default_pool(), count, value);
 }
-template <detail::bounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared(detail::row_of<T> const& value) {
-    return detail::make<detail::by_shared, T>(detail::in_default_pool(), value);
-}
 template <detail::unbounded_array T>
 [[nodiscard]] rc_ptr<T> make_rc(std::size_t count, detail::row_of<T> const& value) {
     return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), count, value);
 }
-template <detail::bounded_array T>
-[[nodiscard]] rc_ptr<T> make_rc(detail::row_of<T> const& value) {
-    return detail::make<detail::by_rc<>, T>(detail::in_default_pool(), value);
-}
 template <detail::unbounded_array T>
 [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count, detail::row_of<T> const& value) {
     return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), count, value);
-}
-template <detail::bounded_array T>
-[[nodiscard]] local_rc_ptr<T> make_local_rc(detail::row_of<T> const& value) {
-    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), value);
 }
 
 // Default-initialised: a trivial T is not written at all. Throws the same.
@@ -154,18 +142,14 @@ template <class T, detail::pool_type Pool, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> allocate_shared(Pool& pool, Args&&... args) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), std::forward<Args>(args)...);
 }
-template <detail::unbounded_array T, detail::pool_type Pool>
-[[nodiscard]] std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count) {
-    return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count);
+template <detail::array_type T, detail::pool_type Pool>
+[[nodiscard]] std::shared_ptr<T> allocate_shared(Pool& pool, detail::length_or_row<T> first) {
+    return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), first);
 }
 template <detail::unbounded_array T, detail::pool_type Pool>
 [[nodiscard]] std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count,
                                                  detail::row_of<T> const& value) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count, value);
-}
-template <detail::bounded_array T, detail::pool_type Pool>
-[[nodiscard]] std::shared_ptr<T> allocate_shared(Pool& pool, detail::row_of<T> const& value) {
-    return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), value);
 }
 template <class T, detail::pool_type Pool, class... Count>
     requires detail::made_of_length<T, Count...>

@@ -54,6 +54,11 @@ concept made_of_length =
     (unbounded_array<T> && sizeof...(Count) == 1 && (std::convertible_to<Count, std::size_t> && ...));
 template <class T>
 using row_of = std::remove_extent_t<T>;
+template <class T>
+concept array_type = std::is_array_v<T>;
+// The one argument of an array: of a T[] its length, of a T[N] what is copied to its elements.
+template <class T>
+using length_or_row = std::conditional_t<unbounded_array<T>, std::size_t, row_of<T> const&>;
 
 // How the counted pointers of a pool count: without atomics in a local pool.
 template <sharing Sharing>
