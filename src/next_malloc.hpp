@@ -9,7 +9,7 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
-#include "pooled/pool/slow_path.hpp"
+#include "pooled/pool/fast_path.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -19,7 +19,6 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/pool/slow_path.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/makers.hpp"
 #include "pooled/smart/standard_control_block.hpp"

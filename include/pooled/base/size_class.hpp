@@ -40,6 +40,7 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -158,8 +159,8 @@ struct class_geometry {
     return g;
 }
 
-inline constexpr array<class_geometry, k_class_count + 1> k_geometry = [] {
-    array<class_geometry, k_class_count + 1> table{};
+inline constexpr std::array<class_geometry, k_class_count + 1> k_geometry = [] {
+    std::array<class_geometry, k_class_count + 1> table{};
     class_index next = 0;
     auto const add = [&](std::size_t bytes) {
         std::size_t const natural = detail::smaller(bytes & (~bytes + 1), k_max_class_align);
@@ -189,7 +190,7 @@ inline constexpr array<class_geometry, k_class_count + 1> k_geometry = [] {
 // Class of a size in steps of 8 bytes up to 1 KiB, of 64 up to 32 KiB, and of a granule above: tables of at most 1 KiB.
 template <std::size_t Step, std::size_t Most>
 [[nodiscard]] constexpr auto classes_of_sizes() noexcept {
-    array<std::uint8_t, Most / Step + 1> table{};
+    std::array<std::uint8_t, Most / Step + 1> table{};
     class_index c = 0;
     for (std::size_t i = 0; i <= Most / Step; ++i) {
         while (k_geometry[c].block_bytes < i * Step)

@@ -45,6 +45,9 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
+inline constexpr char const* k_bad_alignment =
+    "pooled: bad request for memory: the alignment is not a power of two; pass alignof(T)";
+
 // Whether a hook is running on this thread. It may allocate, and is not called again for these allocations.
 POOLED_THREAD_STATE(bool, t_in_exhaustion_hook, {false});
 
@@ -229,15 +232,23 @@ private:
         std::size_t const bytes = what.c < k_first_large ? what.block_bytes() : what.bytes;
         std::uint64_t seen = ~std::uint64_t{0};
         bool may_ask = on_exhausted().call != nullptr && !t_in_exhaustion_hook();
-        return detail::allocate_or_find([&] { return memory().allocate(what, own_cache()); },
-                                        [&] {
-                                            if (detail::destroy_some_deferred(*this, seen)) return true;
-                                            if (!std::exchange(may_ask, false)) return false;
-                                            t_in_exhaustion_hook() = true;
-                                            on_exhausted().call(bytes, on_exhausted().context);
-                                            t_in_exhaustion_hook() = false;
-                                            return true;
-                                        });
+        auto const find_more = [&] {
+            if (detail::destroy_some_deferred(*this, seen)) return true;
+            if (!std::exchange(may_ask, false)) return false;
+            t_in_exhaustion_hook() = true;
+            on_exhausted().call(bytes, on_exhausted().context);
+            t_in_exhaustion_hook() = false;
+            return true;
+        };
+        for (;;) {
+            POOLED_TRY {
+                void* const block = memory().allocate(what, own_cache());
+                if (block != nullptr || !find_more()) return block;
+            }
+            POOLED_CATCH(std::bad_alloc const&) {
+                if (!find_more()) POOLED_RETHROW;
+            }
+        }
     }
 
     void* do_allocate(std::size_t bytes, std::size_t align) override {

@@ -23,6 +23,7 @@
 #include "pooled/pool/memory.hpp"
 #endif
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -116,7 +117,7 @@ public:
     [[nodiscard]] bool is_local() const noexcept { return m_kind == sharing::local; }
     [[nodiscard]] bool is_incremental() const noexcept { return m_teardown == pooled::teardown::incremental; }
     [[nodiscard]] bool is_immediate() const noexcept { return m_teardown == pooled::teardown::immediate; }
-    [[nodiscard]] char const* name() const noexcept { return m_name.elements; }
+    [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
     [[nodiscard]] exhaustion_hook const& on_exhausted() const noexcept { return m_on_exhausted; }
     [[nodiscard]] pool_memory& memory() const noexcept { return m_memory; }
     // A hint, except for a thread that holds the lock of the caches.
@@ -156,7 +157,7 @@ protected:
         if (length < options.name.size())
             while (length != 0 && (static_cast<unsigned char>(options.name[length]) & 0xc0) == 0x80)
                 --length;
-        options.name.copy(m_name.elements, length);
+        options.name.copy(m_name.data(), length);
     }
 #endif
 
@@ -181,24 +182,10 @@ private:
     pooled::teardown m_teardown;
     std_atomics::atomic<bool> m_is_closed{false};
     std_atomics::atomic<pool_extension*> m_extension{nullptr};
-    array<char, 48> m_name{};
+    std::array<char, 48> m_name{};
     exhaustion_hook m_on_exhausted;
     pool_memory& m_memory;  // after the core and the local cache
 };
-
-// The result of `allocate`; while that is null, or std::bad_alloc, and `find_more` says that it found something, it is called again.
-template <class Allocate, class FindMore>
-[[nodiscard]] void* allocate_or_find(Allocate&& allocate, FindMore&& find_more) {
-    for (;;) {
-        POOLED_TRY {
-            void* const block = allocate();
-            if (block != nullptr || !find_more()) return block;
-        }
-        POOLED_CATCH(std::bad_alloc const&) {
-            if (!find_more()) POOLED_RETHROW;
-        }
-    }
-}
 
 // What the teardown layer sets before it defers an object for the first time. The first is called when a pool has no free block, before
 // it reports exhaustion: it destroys some deferred objects, and is false when there are none; `seen` is as in relieve(), at first all

@@ -2,7 +2,7 @@
 #pragma once
 
 // The code of every allocation and deallocation: find this thread's cache, pass its gate, move one address. No locked
-// instruction, no branch that is usually taken; all other cases are calls (slow_path.hpp).
+// instruction, no branch that is usually taken; all other cases are calls.
 //
 // All pools share this code. A *place* says which pool is used, and how its cache is found, whose gate it enters; null: it cannot.
 //
@@ -18,11 +18,11 @@
 //       class_cache::pop_hot                   the block freed last, or by allocate_cold:
 //       class_cache::pop_array                 the top of the array of addresses (cache/class_cache.hpp)
 //       gate::leave
-//     allocate_slow_or_throw                 otherwise (pool/slow_path.hpp)
+//     allocate_slow_or_throw                 otherwise, out of line
 //       allocate_slow                          makes a block_request of class, bytes and alignment
 //         pool_core::allocate_block              virtual: the copy that made the pool serves it (pool/concrete_core.hpp)
 //           pop_cached                             for whom the inlined code finds no cache: another copy, a far pool, a large class
-//           allocate_past_cache                    and what to do when there is no memory
+//           allocate_past_cache                    again after deferred objects were destroyed, or the program freed something
 //             pool_memory::allocate                  (pool/memory.hpp)
 //               cache_set::allocate                    (cache/cache_set.hpp)
 //                 central::refill                        under the lock of the class (cache/central.hpp)
@@ -39,7 +39,7 @@
 //       Place::enter
 //       class_cache::push_hot                  or by deallocate_cold: class_cache::push_cold
 //       gate::leave
-//     deallocate_past_cache                  otherwise (pool/slow_path.hpp)
+//     deallocate_past_cache                  otherwise, out of line
 //       pool_core::deallocate_verified         virtual (pool/concrete_core.hpp)
 //         pool_memory::deallocate                (pool/memory.hpp)
 //           cache_set::deallocate                  (cache/cache_set.hpp)
@@ -47,8 +47,11 @@
 //               slab::deallocate                       sets bits (heap/slab.hpp)
 //               slab_heap::deallocate                  a slab without a block in use (heap/slab_heap.hpp)
 //
-// With a class known at compile time its geometry folds into constants. A pool or a block of another copy of the library's state has no
-// cache here, and therefore takes the slow path.
+// With a class known at compile time its geometry folds into constants. Out of line are first use, stopped and closed caches, pools beyond
+// the near slots, large blocks, and pools and blocks of another copy of the library's state (foreign.hpp), which have no cache here: the
+// pool's core serves them.
+//
+// Any thread may call. O(1), besides what the pool's memory takes.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
@@ -56,10 +59,12 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/instrument/hardened.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/foreign.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/pool/slow_path.hpp"
 #if POOLED_HAS_CODE
+#include "pooled/base/bits.hpp"
 #include "pooled/heap/slab.hpp"
+#include "pooled/instrument/checked.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
 #endif
 
@@ -69,6 +74,22 @@
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
+
+// `known` null: the default pool. The request's class, perhaps k_large, and what it asks for. Null when the bound is reached; throws
+// what upstream throws.
+[[nodiscard]] POOLED_API void* allocate_slow(pool_core* known, class_index c, std::size_t bytes,
+                                             std::size_t align);
+// The same; throws exhausted when the bound is reached.
+[[nodiscard]] POOLED_API void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes,
+                                                      std::size_t align);
+
+// `c`: of the request. `bytes`: the size with which it was allocated, or 0: not known.
+POOLED_API void deallocate_slow(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept;
+// A block that the inlined code has verified, and that the thread's cache does not take.
+POOLED_API void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept;
+
+// A block in use of which only the address is known: of any pool and size.
+POOLED_API void deallocate_found(void* p) noexcept;
 
 [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* enter_cache(thread_cache* cache) noexcept {
     return cache != nullptr && cache->gate.enter() ? cache : nullptr;
@@ -224,9 +245,7 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes_or_throw(Place const& place, std::size_t bytes,
                                                                  std::size_t align) {
-    class_index const c = class_for(bytes, align);
-    void* const block = detail::pop_cached(place, c);
-    return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes, align);
+    return detail::allocate_or_throw(place, class_for(bytes, align), bytes, align);
 }
 
 // The same; null when the bound is reached, or upstream has no more memory.
@@ -249,10 +268,64 @@ POOLED_ALWAYS_INLINE void deallocate_bytes(Place const& place, void* p, std::siz
     detail::deallocate(place, c, p, bytes);
 }
 
-// A block in use of which only the address is known: of any pool and size.
-POOLED_API void deallocate_found(void* p) noexcept;
+// Memory for objects that are made later: as pool_core::reserve(); throws exhausted when the bound does not allow it.
+POOLED_API void reserve_classes(pool_core& core, block_request a, class_index b, std::size_t count);
 
+// The calling thread uses a local pool from now on.
+POOLED_API void adopt(pool_core const& core);
+
+// A program with other settings than its libpooled has does not link: they are a part of names. This name says what to do.
+POOLED_STATE(char, libpooled_is_missing_or_has_other_settings_see_docs_compiled_library_md, {});
+#if !POOLED_HAS_CODE
+POOLED_USED inline constexpr char* k_settings =
+    &libpooled_is_missing_or_has_other_settings_see_docs_compiled_library_md;
+#endif
+
+// End of the declarations.
 #if POOLED_HAS_CODE
+
+POOLED_CODE void* allocate_slow(pool_core* known, class_index c, std::size_t bytes, std::size_t align) {
+    t_state().use_own_gate();
+    pool_core& core = known != nullptr ? *known : g_registry.default_core();
+    block_request const what(c, bytes, align);
+    checks::on_request(core, bytes, align);
+    if (g_registry.is_foreign(core)) [[unlikely]]
+        return allocate_elsewhere(core, what);
+    return core.allocate_block(what);
+}
+POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes,
+                                         std::size_t align) {
+    void* const block = allocate_slow(known, c, bytes, align);
+    if (block == nullptr) (known != nullptr ? *known : g_registry.default_core()).throw_exhausted(bytes);
+    return block;
+}
+
+// The core of the pool whose id the page map here has for a block; null when it does not know the block.
+[[nodiscard]] inline pool_core* find_core(std::uint32_t pool_id) noexcept {
+    return pool_id != k_no_pool_id ? g_registry.find(pool_id) : nullptr;
+}
+
+// cold: GCC otherwise guesses which class the virtual function is of, and each source that drops objects contains the heap.
+[[gnu::cold]] POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* p,
+                                               std::size_t bytes) noexcept {
+    pool_core* const core = find_core(pool_id);
+    core != nullptr ? core->deallocate_block(c, p, bytes) : deallocate_elsewhere(p);
+}
+[[gnu::cold]] POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c,
+                                                     void* block) noexcept {
+    t_state().use_own_gate();
+    pool_core* const core = find_core(pool_id);
+    core != nullptr ? core->deallocate_verified(c, block) : deallocate_elsewhere(block);
+}
+
+POOLED_CODE void reserve_classes(pool_core& core, block_request a, class_index b, std::size_t count) {
+    checks::on_request(core, a.bytes, a.align);
+    if (core.reserve(a, b, count)) return;
+    std::size_t const bytes = a.c < k_first_large ? k_geometry[a.c].block_bytes : a.bytes;
+    core.throw_exhausted(saturating_multiply(count, bytes));
+}
+
+POOLED_CODE void adopt([[maybe_unused]] pool_core const& core) { checks::on_adopt(core); }
 
 POOLED_CODE void deallocate_found(void* p) noexcept {
     map_entry const entry = malloc_blocks::find(p);

@@ -15,7 +15,7 @@ namespace {
 
 using namespace pooled::detail;
 
-constexpr std::span<class_geometry const, k_class_count> k_classes(k_geometry.elements, k_class_count);
+constexpr std::span<class_geometry const, k_class_count> k_classes(k_geometry.data(), k_class_count);
 
 static_assert([] {
     class_geometry before{};
