@@ -23,7 +23,7 @@ SOURCE = ROOT / "docs/reference.toml"
 EXAMPLES = ROOT / "examples/docs/reference.cpp"
 WORK = ROOT / "build/doxygen"
 # Where members of public classes are declared besides the headers of the reference.
-SHARED = ["fwd.hpp"]
+SHARED = ["fwd.hpp", "smart/makers.hpp"]
 FACTS = {"complexity": "Complexity", "exceptions": "Exceptions", "threads": "Thread safety"}
 
 
