@@ -48,7 +48,7 @@ HEADERS = headers()
 GUIDE = ["contents", "why", "install", "pools", "object-pool", "counted-pointers", "teardown", "debugging"]
 GUIDE += ["plugins", "new-delete", "malloc", "heap", "system-calls"]
 GUIDE += ["compiled-library", "platforms", "modules", "faq"]
-INSIDE = ["concepts", "one-allocation", "mechanisms", "mutants", "dependencies"]
+INSIDE = ["concepts", "one-allocation", "mechanisms", "tried", "mutants", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]
 # What the search multiplies a page's score by: answers come first, then the guide, last what is for developers.
