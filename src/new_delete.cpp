@@ -314,7 +314,7 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, [[maybe_unused]] std::size_
     map_entry const entry = g_page_map.find(p);
     if (entry.empty()) return deallocate_other(p);  // another malloc's, for example
     kept_errno const kept;
-    deallocate_past_cache(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
+    deallocate_past_cache(p, static_cast<class_index>(at / sizeof(class_cache)), k_default_pool_id);
 }
 
 template <failure Failure>

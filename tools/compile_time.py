@@ -3,6 +3,7 @@
 """Measures what each public header costs to compile, and writes CPU seconds as JSON.
 
 usage: compile_time.py [--runs N] [--kind KIND]... [HEADER]...
+       compile_time.py --types N [--runs N]
 
 Each header is compiled in a source of its own with one line that uses it, because templates cost most when they are
 instantiated: plain (-std=c++20), optimized (-O2) and against libpooled (-O2 -DPOOLED_SHARED=1) with each compiler, and
@@ -13,6 +14,9 @@ that does not compile ends the program. code_bytes is the code of the object fil
 
 The public headers are pooled.hpp, the headers that it includes, and the headers of compat/ that USES knows. HEADER, as
 it is included, chooses some of them.
+
+With --types, instead: what one more type costs that a generic function makes by std::make_shared, or by
+pooled::make_shared (headers alone, and against libpooled): programs of N types and of one are compiled with -O2.
 """
 
 import argparse
@@ -107,12 +111,91 @@ def measure(header: str, use: str, compiler: str, kind: str, runs: int) -> dict:
     return found | {"cpu_seconds": round(statistics.median(taken), 3), "runs": taken, "code_bytes": code_bytes}
 
 
+MAKERS = {
+    "std::make_shared": ("std::make_shared", "<memory>", []),
+    "pooled::make_shared": ("pooled::make_shared", "<pooled/pooled.hpp>", []),
+    "pooled::make_shared, libpooled": ("pooled::make_shared", "<pooled/pooled.hpp>", ["-DPOOLED_STATIC=1"]),
+}
+
+
+def program_of(types: int, maker: str, header: str) -> str:
+    """A program that makes so many types of one family, of eight sizes, each with a virtual destructor and a string."""
+    lines = [
+        f"#include {header}",
+        "#include <memory>",
+        "#include <string>",
+        "#include <utility>",
+        "template <class T, class... Args> std::shared_ptr<T> create(Args&&... args) {",
+        f"    return {maker}<T>(std::forward<Args>(args)...);",
+        "}",
+        "struct node { virtual ~node() = default; virtual int kind() const = 0; };",
+    ]
+    for i in range(types):
+        lines += [
+            f"struct node_{i} : node {{",
+            f"    node_{i}(int n, std::string s) : number(n), name(std::move(s)) {{}}",
+            f"    int kind() const override {{ return {i}; }}",
+            f"    int number; std::string name; std::shared_ptr<node> next; long more[{1 + i % 8}] = {{}};",
+            "};",
+            f'std::shared_ptr<node> make_{i}(int n) {{ return create<node_{i}>(n, "name"); }}',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def measure_types(types: int, compiler: str, runs: int) -> list[dict]:
+    """What a type costs with each of MAKERS: CPU milliseconds, bytes of code and of data, ratios to the standard."""
+    taken: dict[tuple[str, int], list[float]] = {}
+    sizes: dict[tuple[str, int], list[int]] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for _ in range(runs):
+            for name, (maker, header, macros) in MAKERS.items():  # next to each other: the machine's speed changes
+                for count in (1, types):
+                    source = Path(directory) / "types.cpp"
+                    source.write_text(program_of(count, maker, header), encoding="utf-8")
+                    output = source.with_suffix(".o")
+                    command = [
+                        compiler,
+                        *KINDS["optimized"],
+                        *macros,
+                        f"-I{INCLUDE}",
+                        "-c",
+                        str(source),
+                        "-o",
+                        str(output),
+                    ]
+                    taken.setdefault((name, count), []).append(cpu_seconds(command))
+                    size = subprocess.run(["size", str(output)], capture_output=True, text=True, check=True)
+                    sizes[name, count] = [int(each) for each in size.stdout.splitlines()[1].split()[:2]]
+    found = []
+    for name in MAKERS:
+        seconds = statistics.median(taken[name, types]) - statistics.median(taken[name, 1])
+        text, data = (many - one for many, one in zip(sizes[name, types], sizes[name, 1], strict=True))
+        per = {"milliseconds": 1000 * seconds / (types - 1), "code": text / (types - 1), "data": data / (types - 1)}
+        found.append({"maker": name, "compiler": compiler} | {each: round(value, 1) for each, value in per.items()})
+    for each in found:
+        each["time_ratio"] = round(each["milliseconds"] / found[0]["milliseconds"], 2)
+        each["code_ratio"] = round(each["code"] / found[0]["code"], 2)
+    return found
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="CPU seconds that each public header costs to compile, as JSON")
     parser.add_argument("header", nargs="*", help="as it is included, e.g. pooled/pooled.hpp; default: all public ones")
     parser.add_argument("--runs", type=int, default=3, help="compilations of each; the median counts (default 3)")
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="may be given several times; default: all")
+    parser.add_argument("--types", type=int, help="what one more type costs, from a program of so many")
     asked = parser.parse_args(arguments)
+    if asked.types is not None:
+        if asked.types < 2:
+            parser.error("--types: at least 2")
+        for compiler in filter(shutil.which, COMPILERS):
+            for each in measure_types(asked.types, compiler, asked.runs):
+                print(
+                    f"{compiler:12} {each['maker']:32} {each['milliseconds']:6.1f} ms {each['code']:7.0f} B of code "
+                    f"{each['data']:5.0f} B of data   ratios {each['time_ratio']:.2f} {each['code_ratio']:.2f}",
+                    flush=True,
+                )
+        return 0
     headers = public_headers()
     if unknown := sorted(set(asked.header) - set(headers)):
         parser.error(f"no public header {', '.join(unknown)}; there are: {', '.join(headers)}")

@@ -40,7 +40,7 @@ public:
 
     // False when there already is a hot block.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_hot(void* block) noexcept {
-        if (m_hot != nullptr) [[unlikely]]
+        if (m_hot.own() != nullptr) [[unlikely]]
             return false;
         m_hot = block;
         return true;

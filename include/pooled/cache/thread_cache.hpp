@@ -178,6 +178,12 @@ struct thread_state {
     void use_own_gate() noexcept {
         if (default_gate == &g_closed_gate) default_gate = &closed_gate;
     }
+    // While the thread uses no pool: the inlined code then finds no cache of the default pool.
+    void close_default_gate() noexcept { default_gate = &closed_gate; }
+    void open_default_gate() noexcept {
+        set(&near_caches[k_default_pool_id], near_caches[k_default_pool_id]);
+    }
+
     // The cache for a pool, or null.
     [[nodiscard]] thread_cache* find(std::uint32_t pool_id) noexcept {
         thread_cache** const at = entry(pool_id);

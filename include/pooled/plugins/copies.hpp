@@ -62,10 +62,13 @@ struct block_type {
     operation retire_observed;  // the same, while weak pointers remain
     operation free;             // the last observer of a destroyed object is gone
     // Called by the teardown: destroy and free. Whether weak pointers remained when the object was deferred.
-    void (*finish)(void* header, bool is_observed) noexcept;
+    void (*finish)(block_type const& type, void* header, bool is_observed) noexcept;
     std::uint32_t object_offset;
     std::uint32_t object_bytes;
     char const* name = nullptr;  // as name_of_type() says
+
+    // For a finish that serves many types.
+    void (*destroy)(void* object) noexcept = nullptr;
 };
 
 // "… [with T = name]" or "… [T = name]": for reports, also without RTTI.

@@ -86,7 +86,7 @@ namespace detail {
 // `c`: of the request. `bytes`: the size with which it was allocated, or 0: not known.
 POOLED_API void deallocate_slow(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept;
 // A block that the inlined code has verified, and that the thread's cache does not take.
-POOLED_API void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept;
+POOLED_API void deallocate_past_cache(void* block, class_index c, std::uint32_t pool_id) noexcept;
 
 // A block in use of which only the address is known: of any pool and size.
 POOLED_API void deallocate_found(void* p) noexcept;
@@ -166,14 +166,17 @@ template <sharing Sharing>
     if constexpr (Sharing == sharing::shared) cache.gate.leave();
     return block;
 }
-POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at, void* block) noexcept {
+POOLED_ALWAYS_INLINE void deallocate_to_array(void* block, std::size_t at, thread_cache& cache) noexcept {
     std::uint32_t const pool_id = cache.pool_id;  // once the block is given up, the cache may not exist
     auto const c = static_cast<class_index>(at / sizeof(class_cache));
     class_cache& one = cache.class_at(at);
     one.prefetch_next(block);
     bool const is_pushed = one.push_cold(block);
     cache.gate.leave();
-    if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
+    if (!is_pushed) detail::deallocate_past_cache(block, c, pool_id);
+}
+POOLED_COLD_PART inline void deallocate_cold(void* block, std::size_t at, thread_cache& cache) noexcept {
+    detail::deallocate_to_array(block, at, cache);
 }
 
 // An instrument must see each call, but for the hardened build's: the inlined code then finds no cache, and calls the pool's core
@@ -221,12 +224,12 @@ POOLED_ALWAYS_INLINE void deallocate_object(Place const& place, class_index c, v
     if constexpr (Place::k_sharing == sharing::local) {
         cache = &place.core().local_cache();
         if (cache->gate.is_closed()) [[unlikely]]
-            return deallocate_past_cache(place.id(), c, p);
+            return deallocate_past_cache(p, c, place.id());
     } else if (cache = place.enter(); cache == nullptr) [[unlikely]] {
-        return deallocate_past_cache(place.id(), c, p);
+        return deallocate_past_cache(p, c, place.id());
     }
     if (!cache->classes[c].push_hot(p)) [[unlikely]]
-        return deallocate_cold(*cache, thread_cache::offset_of(c), p);
+        return deallocate_cold(p, thread_cache::offset_of(c), *cache);
     if constexpr (Place::k_sharing == sharing::shared) cache->gate.leave();
 }
 
@@ -311,8 +314,8 @@ POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::s
     pool_core* const core = find_core(pool_id);
     core != nullptr ? core->deallocate_block(c, p, bytes) : deallocate_elsewhere(p);
 }
-[[gnu::cold]] POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c,
-                                                     void* block) noexcept {
+[[gnu::cold]] POOLED_CODE void deallocate_past_cache(void* block, class_index c,
+                                                     std::uint32_t pool_id) noexcept {
     t_state().use_own_gate();
     pool_core* const core = find_core(pool_id);
     core != nullptr ? core->deallocate_verified(c, block) : deallocate_elsewhere(block);

@@ -179,11 +179,10 @@ void destroy_object(void* object) noexcept {
     std::destroy_at(static_cast<T*>(object));
 }
 // Destroys the object, which lies in a block; false: it must be deferred.
-template <bool IsImmediate, class T>
-[[nodiscard]] bool try_destroy_in(void const* block, T* object) noexcept {
-    if constexpr (!IsImmediate)
-        if (detail::is_incremental(block)) return false;
-    return detail::run_unless_deferred(!IsImmediate, destroy_object<T>, object);
+[[nodiscard]] inline bool try_destroy_in(void const* block, bool is_immediate,
+                                         void (*destroy)(void* object) noexcept, void* object) noexcept {
+    if (!is_immediate && detail::is_incremental(block)) return false;
+    return detail::run_unless_deferred(!is_immediate, destroy, object);
 }
 POOLED_ALWAYS_INLINE void defer_object(deferred d, void const* object, std::size_t bytes,
                                        bool is_immediate) noexcept {
@@ -335,7 +334,8 @@ private:
     }
 
     [[nodiscard]] static bool is_destroyed(void* header) noexcept {
-        return detail::try_destroy_in<Origin::k_is_immediate>(header, object_of(header));
+        return detail::try_destroy_in(header, Origin::k_is_immediate, destroy_object<object>,
+                                      object_of(header));
     }
     static void defer(void* header, bool is_observed) noexcept {
         deferred const d(header, detail::tag_of<k_type>(), is_observed);
@@ -343,7 +343,7 @@ private:
     }
 
     // In the hardened build, an object that was deferred twice is not destroyed again.
-    static void finish(void* header, bool is_observed) noexcept {
+    static void finish(block_type const&, void* header, bool is_observed) noexcept {
         instrument::expect_in_use(header);
         destroy(header);
         is_observed ? header_at(header).release_weak() : free(header);

@@ -163,8 +163,7 @@ private:
         if constexpr (OnFailure == on_failure::returns_empty)
             if (block == nullptr) return {};
         POOLED_THREAD_SET(t_given_block, address, block);
-        return std::allocate_shared<T>(control_block_allocator<object, Origin>(),
-                                       std::forward<Args>(args)...);
+        return std::allocate_shared<T>(shared_block_of<char, Origin>(), std::forward<Args>(args)...);
     }
 };
 
@@ -269,8 +268,7 @@ template <class By, class T, on_failure OnFailure = on_failure::throws, class Pl
     else if constexpr (!detail::is_made_of<T, Args...>())
         return {};
     else if constexpr (std::is_same_v<By, by_shared> && std::is_same_v<Place, in_default_pool>)
-        return std::allocate_shared<T>(control_block_allocator<std::remove_cv_t<T>, from_default>(),
-                                       std::forward<Args>(args)...);
+        return std::allocate_shared<T>(shared_block_of<char, from_default>(), std::forward<Args>(args)...);
     else
         return By::template make_object<T, OnFailure>(place, std::forward<Args>(args)...);
 }

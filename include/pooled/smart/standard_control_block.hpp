@@ -22,6 +22,19 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
+// The object in the control block of std::allocate_shared.
+template <class Control>
+struct object_in_control_block;
+#if defined(_LIBCPP_VERSION)
+template <class T, class Allocator>
+struct object_in_control_block<std::__shared_ptr_emplace<T, Allocator>>
+    : std::type_identity<std::remove_cv_t<T>> {};
+#elif defined(__GLIBCXX__)
+template <class T, class Allocator, std::_Lock_policy Policy>
+struct object_in_control_block<std::_Sp_counted_ptr_inplace<T, Allocator, Policy>>
+    : std::type_identity<std::remove_cv_t<T>> {};
+#endif
+
 class standard_control_block {
 public:
 #if defined(_LIBCPP_VERSION)

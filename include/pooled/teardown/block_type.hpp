@@ -121,7 +121,7 @@ void hand_over(void* header) noexcept {
     if (type == nullptr) POOLED_FAIL("pooled: no object starts at the address that a pooled pointer holds");
     (type->*Operation)(header);
 }
-inline void refuse_deferred(void*, bool) noexcept {
+inline void refuse_deferred(block_type const&, void*, bool) noexcept {
     POOLED_FAIL("pooled: an object that one shared library deferred is to be destroyed by another one");
 }
 inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::retire>,
@@ -155,12 +155,15 @@ POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
     return g_block_types.add(type, tag, detail::directory());
 }
 
-// k_no_type when the table is full.
+// k_no_type when the table is full. `kept`: g_tag_of<type>.
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of(block_type const& type, atomic<type_tag>& kept) noexcept {
+    // acquire: pairs with the release in add().
+    type_tag const tag = kept.load(std::memory_order_acquire);
+    return tag != k_no_type ? tag : detail::add_type(type, kept);
+}
 template <block_type const& Type>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of() noexcept {
-    // acquire: pairs with the release in add().
-    type_tag const tag = g_tag_of<Type>.load(std::memory_order_acquire);
-    return tag != k_no_type ? tag : detail::add_type(Type, g_tag_of<Type>);
+    return detail::tag_of(Type, g_tag_of<Type>);
 }
 
 // As tag_of(), but throws std::length_error when the table is full.

@@ -44,7 +44,10 @@ public:
     [[nodiscard]] block_type const& type() const noexcept { return g_block_types[m_word]; }
 
     // Destroys the object.
-    void finish() const noexcept { type().finish(header(), is_observed()); }
+    void finish() const noexcept {
+        block_type const& is = type();
+        is.finish(is, header(), is_observed());
+    }
 
 private:
     static constexpr std::uint64_t k_observed = std::uint64_t{1} << 48;

@@ -214,7 +214,7 @@ struct object {
 std::vector<int> g_finished;
 std::vector<int> g_finished_observed;
 
-void finish(void* p, bool is_observed) noexcept {
+void finish(block_type const&, void* p, bool is_observed) noexcept {
     (is_observed ? g_finished_observed : g_finished).push_back(static_cast<object*>(p)->number);
 }
 

@@ -244,8 +244,9 @@ TEST(the_table_of_block_types, refuses_to_finish_what_another_copy_deferred) {
     table->set_foreign(pooled::detail::k_foreign_type);
     std::uint64_t header = 16'000 * pooled::detail::k_type_one;
     char const* const report = "an object that one shared library deferred is to be destroyed by another one";
-    EXPECT_DEATH((*table)[header].finish(&header, false), report);
-    EXPECT_DEATH((*table)[header].finish(&header, true), report);
+    block_type const& type = (*table)[header];
+    EXPECT_DEATH(type.finish(type, &header, false), report);
+    EXPECT_DEATH(type.finish(type, &header, true), report);
 }
 
 // Threads make their first objects of the same types at the same moment.
