@@ -19,6 +19,7 @@ public:
     // A class by the name that a demangler gives it; a variable by its symbol's name.
     [[nodiscard]] std::optional<Dwarf_Die> find_class(std::string const& name);
     [[nodiscard]] std::optional<Dwarf_Die> find_variable(std::string const& name);
+    void know_variable(std::string const& name, Dwarf_Die die) { m_found[{name, true}] = die; }
     // The class that declares the function which begins at an address of the image.
     [[nodiscard]] std::optional<Dwarf_Die> class_of_function(address function);
     // The qualified name, as pretty() has it, of any type.

@@ -162,6 +162,7 @@ void graph::name_buffers() {
     auto const label_of = [](root const& r) {
         if (r.kind == root_kind::stack || r.kind == root_kind::registers)
             return std::string("stacks of threads");
+        if (r.kind == root_kind::local) return r.global;
         return r.kind == root_kind::thread_local_object ? r.name.substr(0, r.name.rfind(" of thread "))
                                                         : r.name;
     };
@@ -264,6 +265,13 @@ void graph::scan_mapping(mapping const& m) {
         });
         return;
     }
+    auto const on_stack = [&](thread const& t, address where) {
+        std::string const of = thread_name(t);
+        auto const found = m_names.local_of(t, where);
+        if (!found) return root_reference{root_named(root_kind::stack, "stack of " + of), 0, 0};
+        return root_reference{root_named(root_kind::local, of + ", " + found->name, found->name),
+                              static_cast<std::uint32_t>(where - found->begin), 0};
+    };
     std::string const module = m_names.module_name(m.begin);
     std::string const name = m.path == "[heap]" ? "memory of malloc"
                              : module.empty()   ? "other memory"
@@ -280,7 +288,7 @@ void graph::scan_mapping(mapping const& m) {
             std::max(begin, t->stack_pointer - std::min<address>(t->stack_pointer, k_red_zone));
         bool const has_locals = t->thread_pointer > t->stack_pointer && t->thread_pointer < m.end;
         address const locals = has_locals ? std::max(frames, t->thread_pointer - k_thread_locals) : m.end;
-        scan_range(frames, locals, in_memory(root_kind::stack, "stack of " + thread_name(*t)));
+        scan_range(frames, locals, [&](address where) { return on_stack(*t, where); });
         begin = locals;
     }
     // The static blocks of threads: in the stacks, and that of the first thread in memory of its own.
@@ -299,10 +307,13 @@ void graph::scan_mapping(mapping const& m) {
             auto const found = m_names.thread_local_of(*t, where);
             if (!found && where < t->thread_pointer && t->stack_pointer >= m.begin &&
                 t->stack_pointer < where)
-                return root_reference{root_named(root_kind::stack, "stack of " + thread_name(*t)), 0, 0};
-            std::string const what = found ? "thread_local " + found->name : "thread-local storage";
-            return root_reference{root_named(root_kind::thread_local_object, what + " of " + thread_name(*t)),
-                                  0, 0};
+                return on_stack(*t, where);
+            // What has no name may be the library's own, or a word of no meaning: it comes after locals.
+            return root_reference{
+                found ? root_named(root_kind::thread_local_object,
+                                   "thread_local " + found->name + " of " + thread_name(*t))
+                      : root_named(root_kind::stack, "thread-local storage of " + thread_name(*t)),
+                0, 0};
         });
         begin = high;
     }

@@ -367,15 +367,23 @@ members::~members() = default;
 member const& members::at(type_id_t holder, std::uint64_t offset) {
     static_cast<void>(m_state->layout(holder));
     type const& t = m_state->types[holder];
+    // What lies behind an object to which a plain pointer leads is another element, or a part of a derived class.
+    bool const is_behind = t.element_bytes != 0 &&
+                           offset >= std::uint64_t{t.object_offset} + t.element_bytes &&
+                           !t.name.ends_with("[]");
     if (t.element_bytes != 0 && offset >= t.object_offset)
         offset = t.object_offset + (offset - t.object_offset) % t.element_bytes;
-    auto const [known, is_new] =
-        m_state->known.try_emplace(std::uint64_t{holder} << 32 | std::min(offset, k_far));
+    auto const [known, is_new] = m_state->known.try_emplace(
+        std::uint64_t{holder} << 32 | std::uint64_t{is_behind} << 31 | std::min(offset, k_far));
     if (!is_new) return known->second;
     auto const place = m_state->place_of(holder, offset);
-    if (place) known->second = {place->path, place->how};
+    if (place) known->second = {place->path, is_behind ? strength::unknown : place->how};
     if (known->second.name.empty()) known->second.name = offset_name(offset);
     return known->second;
+}
+
+void members::know_variable(std::string const& name, Dwarf_Die variable) {
+    m_state->index.know_variable(name, variable);
 }
 
 member const& members::at_global(std::string const& name, std::uint64_t offset) {

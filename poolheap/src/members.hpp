@@ -32,6 +32,8 @@ public:
 
     // Of a word in a block of this type; the offset counts from the block's begin.
     [[nodiscard]] member const& at(type_id_t holder, std::uint64_t offset);
+    // From now on, `name` is that of a global which debug information alone knows.
+    void know_variable(std::string const& name, Dwarf_Die variable);
     // Of a word in a global: `name` is its symbol's.
     [[nodiscard]] member const& at_global(std::string const& name, std::uint64_t offset);
     // The type of the block to which the pointer at this place leads; empty: not known.

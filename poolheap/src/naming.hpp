@@ -3,7 +3,10 @@
 
 // What the analysis asks about names: one interface over symbols, types and members, so that tests can give answers of their own.
 
+#include "locals.hpp"
 #include "members.hpp"
+
+#include <map>
 
 namespace poolheap {
 
@@ -25,6 +28,8 @@ public:
                                                                   std::uint64_t offset) = 0;
     [[nodiscard]] virtual std::optional<symbol> global(address at) const = 0;
     [[nodiscard]] virtual std::optional<symbol> thread_local_of(thread const& of, address at) const = 0;
+    // The local variable at an address in a thread's stack.
+    [[nodiscard]] virtual std::optional<symbol> local_of(thread const& of, address at) = 0;
     // The program or library that maps the address; empty: none.
     [[nodiscard]] virtual std::string module_name(address at) const = 0;
 };
@@ -32,7 +37,7 @@ public:
 class image_naming final : public naming {
 public:
     image_naming(image const& from, heap const& blocks)
-        : m_symbols(from), m_types(from, m_symbols, blocks), m_members(m_symbols, m_types) {}
+        : m_image(from), m_symbols(from), m_types(from, m_symbols, blocks), m_members(m_symbols, m_types) {}
 
     std::vector<type_id_t> name_all() override { return m_types.name_all(); }
     type const& operator[](type_id_t id) const override { return m_types[id]; }
@@ -55,13 +60,25 @@ public:
     std::optional<symbol> thread_local_of(thread const& of, address at) const override {
         return m_symbols.find_thread_local(of, at);
     }
+    std::optional<symbol> local_of(thread const& of, address at) override {
+        auto const [known, is_new] = m_locals.try_emplace(of.id);
+        if (is_new) known->second = find_locals(m_symbols, m_image, of);
+        for (local const& l : known->second) {
+            if (at < l.begin || at - l.begin >= l.bytes) continue;
+            m_members.know_variable(l.name, l.variable);
+            return symbol{l.name, symbol_kind::object, l.begin, l.bytes};
+        }
+        return {};
+    }
     std::string module_name(address at) const override {
         module const* const found = m_symbols.module_of(at);
         return found ? found->name() : std::string();
     }
 
 private:
+    image const& m_image;
     symbols m_symbols;
+    std::map<int, std::vector<local>> m_locals;  // of each thread that was asked about
     type_namer m_types;
     members m_members;
 };

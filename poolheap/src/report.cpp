@@ -51,8 +51,7 @@ public:
         spread();
         for (bool const of_globals : {true, false}) {
             for (root_reference const& r : in.root_references())
-                if ((in.roots()[r.from].kind <= root_kind::thread_local_object) == of_globals)
-                    give(r.target, {k_buffer, r.from, r.offset});
+                if (is_owner(in, r) == of_globals) give(r.target, {k_buffer, r.from, r.offset});
             spread();
             if (!of_globals) break;
             for (auto const& [target, o] : plain)
@@ -66,6 +65,13 @@ public:
     }
 
 private:
+    // An iterator on a stack owns nothing either.
+    static bool is_owner(graph const& in, root_reference const& r) {
+        root const& from = in.roots()[r.from];
+        return from.kind < root_kind::local ||
+               (from.kind == root_kind::local &&
+                in.names().at_global(from.global, r.offset).how != strength::raw);
+    }
     std::uint32_t number_of(owner const& o) {
         if (!m_owners.empty() && m_owners[m_last] == o) return m_last;
         std::string const key =

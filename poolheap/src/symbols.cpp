@@ -121,6 +121,8 @@ symbols::~symbols() = default;
 
 std::span<module const> symbols::modules() const { return m_state->modules; }
 
+Dwfl* symbols::dwfl() const { return m_state->dwfl; }
+
 module const* symbols::module_of(address at) const {
     auto const& all = m_state->modules;
     auto const next = std::ranges::upper_bound(all, at, {}, &module::begin);

@@ -40,6 +40,7 @@ public:
 
     [[nodiscard]] std::span<module const> modules() const;
     [[nodiscard]] module const* module_of(address at) const;
+    [[nodiscard]] Dwfl* dwfl() const;
     // The function or object that contains the address.
     [[nodiscard]] std::optional<symbol> find(address at) const;
     // "name", "name+16", "lib.so+0x1234", or "0x1234".

@@ -71,6 +71,26 @@ TEST(Holders, OfPacketsThatAStuckConsumerLeavesNameTheQueuesMember) {
     EXPECT_NE(text.find("     1,000  app::packet_queue::waiting, in "), std::string::npos) << text;
 }
 
+TEST(Holders, LocalVariablesOfAnyThreadHaveTheirNames) {
+    for (poolheap_tests::toolchain const& t : poolheap_tests::toolchains()) {
+        SCOPED_TRACE(t.name);
+        running_program const one(poolheap_tests::compile("locals", t, "-g"),
+                                  {"LD_PRELOAD=" POOLHEAP_TEST_PRELOAD});
+        auto const all = nlohmann::json::parse(output_of(true, [&](output_options const& out) {
+            holders_command(std::to_string(one.pid()), "packet", out);
+        }));
+        std::size_t in_queues = 0, in_maps = 0;
+        for (auto const& row : all["holders"]) {
+            std::string const root = row["root"];
+            if (root.ends_with("run_pipeline(): parsed") && row["member"] == "waiting")
+                in_queues += row["references"].get<std::size_t>();
+            if (root.ends_with("run_pipeline(): by_number")) in_maps += row["references"].get<std::size_t>();
+        }
+        EXPECT_EQ(in_queues, 1300U) << all["holders"].dump(1);
+        EXPECT_GE(in_maps, 1290U) << all["holders"].dump(1);
+    }
+}
+
 TEST(Holders, AContainerIsOneLine) {
     auto const one = server({"CONNECTED=500"});
     std::string const text = output_of(false, [&](output_options const& out) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 namespace poolheap::test {
@@ -128,6 +129,29 @@ TEST(CyclesOfOneImage, AForkedCopyAndACoreFileGiveTheSameAnswersAsTheProcess) {
     if (core.empty()) GTEST_SKIP() << "there is no gdb";
     SCOPED_TRACE("core");
     expect_planted(leaks_of(open_image(core)));
+}
+
+// The handler lies in memory of std::aligned_alloc, so malloc's is the pool's here.
+TEST(CyclesOfOneImage, ThroughAHandlerOfAnAsioTimerAreFoundAndOneOfAContextThatLivesIsNone) {
+    std::string const malloc = POOLHEAP_TEST_MALLOC;
+    if (malloc.empty() || !std::filesystem::exists("/usr/include/boost/asio.hpp"))
+        GTEST_SKIP() << "there is no Boost.Asio, or no libpooled-malloc.so";
+    poolheap_tests::running_program const program(
+        poolheap_tests::compile("asio", poolheap_tests::default_toolchain(), "-g"), {"LD_PRELOAD=" + malloc});
+    report const r = leaks_of(open_process(program.pid()));
+    std::size_t times = 0;
+    for (report::leak_row const& g : r.leaks->groups) {
+        std::string const text = text_of(g);
+        EXPECT_EQ(text.find("live_session"), std::string::npos) << text;
+        if (g.is_cycle && text.find("app::session::deadline.") != std::string::npos) times += g.times;
+    }
+    EXPECT_GE(times, 297U);
+    EXPECT_LE(times, 300U);
+    if (HasFailure()) {
+        std::ostringstream all;
+        print_leaks(all, *r.leaks);
+        ADD_FAILURE() << all.str();
+    }
 }
 
 TEST(CyclesOfOneImage, WithoutSymbolsTheSameCyclesAreFoundByOffsets) {

@@ -138,6 +138,7 @@ public:
             if (a >= begin && a < begin + 256) return symbol{name, symbol_kind::object, begin, 256};
         return {};
     }
+    std::optional<symbol> local_of(thread const&, address) override { return {}; }
     std::optional<symbol> thread_local_of(thread const&, address) const override { return {}; }
     std::string module_name(address) const override { return {}; }
 
