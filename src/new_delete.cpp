@@ -92,8 +92,8 @@ constexpr auto k_offset_of = [] {
                 thread_cache::offset_of(class_for((i + 1) * k_new_align, k_new_align)));
     return table;
 }();
-static_assert(thread_cache::offset_of(k_inlined_classes) <= gate<>::k_limit &&
-              slab::k_nowhere >= gate<>::k_limit && k_max_block_bytes == gate<>::k_limit);
+static_assert(thread_cache::offset_of(k_inlined_classes) <= gate::k_limit &&
+              slab::k_nowhere >= gate::k_limit && k_max_block_bytes == gate::k_limit);
 [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t offset_of(std::size_t bytes) noexcept {
     return k_offset_of[(bytes - 1) / k_new_align];
 }

@@ -8,6 +8,7 @@
 //   fork          a thread with a flag of its own, one that counts, one that forks, where its heirs are those of the parent
 //   two forks     two threads fork at once, one of which has a flag; a third one is inside now and then
 //   flags         a thread that ends hands its flag to another one, while a third one forks
+//   child         a thread that a handler starts in a child, before the fork has ended there
 //   patience      each side may give up at any time. What the child sees are reads of the parent's variables, in any order, while the lock
 //                 of the mappings is held: the state is lost, or the structure is consistent
 //   controls      the same with one part left out: Relacy must find the race, or the sleep without end
@@ -18,26 +19,13 @@
 
 #include "pooled/os/raw_mutex.hpp"
 
-#include "model/relacy_atomics.hpp"
+#include "model/relacy.hpp"
 
 namespace {
 
-using model::relacy_atomics;
-
-struct no_light_barrier : relacy_atomics {
-    static void light_barrier() {}
-};
-struct no_heavy_barrier : relacy_atomics {
-    static void heavy_barrier() {}
-    static void full_barrier() {}  // in the model, the same
-};
-struct no_wake_up : relacy_atomics {
-    static void wake_one(atomic<unsigned>&) {}
-};
-
-template <class Atomics, rl::test_result_e Expected>
-struct lock_of_three : rl::test_suite<lock_of_three<Atomics, Expected>, 3, Expected> {
-    pooled::detail::basic_raw_mutex<Atomics, 1> lock;
+template <rl::test_result_e Expected>
+struct lock_of_three : rl::test_suite<lock_of_three<Expected>, 3, Expected> {
+    pooled::detail::raw_mutex lock;
     rl::var<int> data;
 
     void before() {
@@ -51,17 +39,16 @@ struct lock_of_three : rl::test_suite<lock_of_three<Atomics, Expected>, 3, Expec
             lock.unlock();
         }
     }
-    void after() { RL_ASSERT(data($) == 6); }
+    void after() {
+        RL_ASSERT(data($) == 6);
+        simulation::g_mappings = nullptr;
+        simulation::g_may_lose_patience = false;
+        simulation::clear();
+    }
 };
 
-struct no_wait_for_copy : relacy_atomics {
-    static void wait_for_copy() {}
-};
-
-template <class Atomics>
 struct guarded {
-    pooled::detail::basic_fork_gate<Atomics, 2>
-        gate;  // nobody loses patience: the model's clock hardly moves
+    pooled::detail::fork_gate gate;  // nobody loses patience: the model's clock stands still
     rl::mutex lock;
     rl::var<int> data;
 
@@ -85,9 +72,9 @@ struct guarded {
     }
 };
 
-template <class Atomics, rl::test_result_e Expected>
-struct fork_among_threads : rl::test_suite<fork_among_threads<Atomics, Expected>, 3, Expected> {
-    guarded<Atomics> all;
+template <rl::test_result_e Expected>
+struct fork_among_threads : rl::test_suite<fork_among_threads<Expected>, 3, Expected> {
+    guarded all;
 
     void before() { all.begin_iteration(); }
     void thread(unsigned index) {
@@ -97,12 +84,17 @@ struct fork_among_threads : rl::test_suite<fork_among_threads<Atomics, Expected>
             all.critical_section(index == 0);
         if (index == 0) all.gate.release_flag();
     }
-    void after() { RL_ASSERT(all.data($) == 6); }
+    void after() {
+        RL_ASSERT(all.data($) == 6);
+        simulation::g_mappings = nullptr;
+        simulation::g_may_lose_patience = false;
+        simulation::clear();
+    }
 };
 
-template <class Atomics, rl::test_result_e Expected>
-struct forks_at_once : rl::test_suite<forks_at_once<Atomics, Expected>, 3, Expected> {
-    guarded<Atomics> all;
+template <rl::test_result_e Expected>
+struct forks_at_once : rl::test_suite<forks_at_once<Expected>, 3, Expected> {
+    guarded all;
 
     void before() { all.begin_iteration(); }
     void thread(unsigned index) {
@@ -111,13 +103,18 @@ struct forks_at_once : rl::test_suite<forks_at_once<Atomics, Expected>, 3, Expec
         if (index != 2) all.critical_section(false);
         if (index == 0) all.gate.release_flag();
     }
-    void after() { RL_ASSERT(all.data($) == 6); }
+    void after() {
+        RL_ASSERT(all.data($) == 6);
+        simulation::g_mappings = nullptr;
+        simulation::g_may_lose_patience = false;
+        simulation::clear();
+    }
 };
 
 // Both want flags; there are two, so that each looks at one that the other has or gives up.
-template <class Atomics, rl::test_result_e Expected>
-struct places_change_hands : rl::test_suite<places_change_hands<Atomics, Expected>, 4, Expected> {
-    guarded<Atomics> all;
+template <rl::test_result_e Expected>
+struct places_change_hands : rl::test_suite<places_change_hands<Expected>, 4, Expected> {
+    guarded all;
 
     void before() { all.begin_iteration(); }
     void thread(unsigned index) {
@@ -126,13 +123,45 @@ struct places_change_hands : rl::test_suite<places_change_hands<Atomics, Expecte
         all.critical_section(false);
         all.gate.release_flag();
     }
-    void after() { RL_ASSERT(all.data($) == 7); }
+    void after() {
+        RL_ASSERT(all.data($) == 7);
+        simulation::g_mappings = nullptr;
+        simulation::g_may_lose_patience = false;
+        simulation::clear();
+    }
+};
+
+// In a child, a handler may start a thread before the fork ends: the gate must not wait for it later.
+template <rl::test_result_e Expected>
+struct starts_in_child : rl::test_suite<starts_in_child<Expected>, 2, Expected> {
+    pooled::detail::fork_gate gate;
+    rl::atomic<int> has_begun;
+
+    void before() {
+        model::begin_iteration();
+        has_begun.store(0, rl::mo_relaxed, $);
+    }
+    void thread(unsigned index) {
+        if (index == 0) {
+            while (has_begun.load(rl::mo_relaxed, $) == 0)
+                model::yield();
+            gate.enter();
+            return gate.leave();
+        }
+        gate.begin();
+        has_begun.store(1, rl::mo_relaxed, $);
+        gate.forget_others();
+        gate.end();
+        gate.begin();  // waits for ever, unless the other one's increment and decrement are of the same counter
+        gate.end();
+    }
+    void after() { simulation::clear(); }
 };
 
 // A fork beside a thread with a flag and one without, each of which may lose patience. In the parent the lock excludes whoever enters.
-template <class Atomics, rl::test_result_e Expected>
-struct copy_of_a_process : rl::test_suite<copy_of_a_process<Atomics, Expected>, 3, Expected> {
-    pooled::detail::basic_fork_gate<Atomics, 2, 1'000'000> gate;
+template <rl::test_result_e Expected>
+struct copy_of_a_process : rl::test_suite<copy_of_a_process<Expected>, 3, Expected> {
+    pooled::detail::fork_gate gate;
     rl::mutex lock;
     rl::mutex mappings;
     rl::var<int> data;             // of the parent
@@ -141,7 +170,8 @@ struct copy_of_a_process : rl::test_suite<copy_of_a_process<Atomics, Expected>, 
 
     void before() {
         model::begin_iteration();
-        relacy_atomics::s_mappings = &mappings;
+        simulation::g_mappings = &mappings;
+        simulation::g_may_lose_patience = true;
         data($) = 0;
         for (int i = 0; i < 2; ++i) {
             halves[i].store(0, rl::mo_relaxed, $);
@@ -189,7 +219,12 @@ struct copy_of_a_process : rl::test_suite<copy_of_a_process<Atomics, Expected>, 
             critical_section(index == 0);
         if (index == 0) gate.release_flag();
     }
-    void after() { RL_ASSERT(data($) >= 5); }
+    void after() {
+        RL_ASSERT(data($) >= 5);
+        simulation::g_mappings = nullptr;
+        simulation::g_may_lose_patience = false;
+        simulation::clear();
+    }
 };
 
 constexpr auto k_success = rl::test_result_success;
@@ -203,25 +238,28 @@ constexpr unsigned k_iterations = 100'000;
 
 int main() {
     bool ok = true;
-    ok &= model::run<lock_of_three<relacy_atomics, k_success>>(
-        "the lock excludes threads, and wakes who sleeps", k_iterations);
-    ok &= model::run<fork_among_threads<relacy_atomics, k_success>>(
+    ok &=
+        model::run<lock_of_three<k_success>>("the lock excludes threads, and wakes who sleeps", k_iterations);
+    ok &= model::run<fork_among_threads<k_success>>(
         "while one thread forks, no other is in a critical section", k_iterations);
-    ok &= model::run<forks_at_once<relacy_atomics, k_success>>("two threads fork one after the other",
-                                                               k_iterations);
-    ok &= model::run<places_change_hands<relacy_atomics, k_success>>(
-        "a flag may be given up and taken during a fork", k_iterations);
+    ok &= model::run<forks_at_once<k_success>>("two threads fork one after the other", k_iterations);
+    ok &= model::run<places_change_hands<k_success>>("a flag may be given up and taken during a fork",
+                                                     k_iterations);
 
-    ok &= model::run<copy_of_a_process<relacy_atomics, k_success>>(
+    ok &= model::run<copy_of_a_process<k_success>>(
         "a child finds all consistent, or that its state is lost, whoever loses patience", k_iterations);
-    ok &= model::run<copy_of_a_process<no_wait_for_copy, k_torn>>(
-        "without the wait for the copy a child does not know that its state is lost", k_iterations);
+    ok &= model::run<starts_in_child<k_success>>("a thread that began in a child is counted in later forks",
+                                                 k_iterations);
 
-    ok &= model::run<lock_of_three<no_wake_up, k_endless>>("without a call of wake a thread sleeps for ever",
-                                                           k_iterations);
-    ok &= model::run<fork_among_threads<no_light_barrier, k_race>>("without the light barrier a fork races",
-                                                                   k_iterations);
-    ok &= model::run<fork_among_threads<no_heavy_barrier, k_race>>("without the heavy barrier a fork races",
-                                                                   k_iterations);
+    simulation::g_has = {.wait_for_copy = false};
+    ok &= model::run<copy_of_a_process<k_torn>>(
+        "without the wait for the copy a child does not know that its state is lost", k_iterations);
+    simulation::g_has = {.wake_up = false};
+    ok &=
+        model::run<lock_of_three<k_endless>>("without a call of wake a thread sleeps for ever", k_iterations);
+    simulation::g_has = {.light_fence = false};
+    ok &= model::run<fork_among_threads<k_race>>("without the light barrier a fork races", k_iterations);
+    simulation::g_has = {.full_fence = false, .heavy_fence = false};  // in the model, the same
+    ok &= model::run<fork_among_threads<k_race>>("without the heavy barrier a fork races", k_iterations);
     return ok ? 0 : 1;
 }

@@ -11,21 +11,16 @@
 
 #include "pooled/cache/gate.hpp"
 
-#include "model/relacy_atomics.hpp"
+#include "model/relacy.hpp"
 
 namespace {
 
-// A wrong policy: the owner's store to `busy` and its load of `limit` may be exchanged.
-struct no_light_barrier : model::relacy_atomics {
-    static void light_barrier() {}
-};
-
 enum class left_out { nothing, heavy_barrier, waiting };
 
-template <class Atomics, left_out Omits>
-struct steal_parts {
-    using gate = pooled::detail::gate<Atomics>;
+using pooled::detail::gate;
 
+template <left_out Omits>
+struct steal_parts {
     // The production sequence, with the parts that it is given. A thread that steals looks a few times, or until the owner is outside.
     static bool try_stop(gate& one) {
         return pooled::detail::stop_all([&](auto&& visit) { visit(one); }, barrier, take);
@@ -35,7 +30,7 @@ struct steal_parts {
             model::yield();
     }
     static void barrier() {
-        if constexpr (Omits != left_out::heavy_barrier) model::heavy_barrier();
+        if constexpr (Omits != left_out::heavy_barrier) simulation::heavy_fence();
     }
     static bool take(gate& g) {
         if constexpr (Omits == left_out::waiting) return true;
@@ -47,13 +42,17 @@ struct steal_parts {
     }
 };
 
-template <class Atomics, left_out Omits, rl::test_result_e Expected>
-struct steal_twice : rl::test_suite<steal_twice<Atomics, Omits, Expected>, 2, Expected> {
-    using parts = steal_parts<Atomics, Omits>;
-    typename parts::gate one;
+template <left_out Omits, rl::test_result_e Expected>
+struct steal_twice : rl::test_suite<steal_twice<Omits, Expected>, 2, Expected> {
+    using parts = steal_parts<Omits>;
+    gate one;
     rl::var<int> cache;
 
-    void before() { cache($) = 0; }
+    void before() {
+        model::begin_iteration();
+        cache($) = 0;
+    }
+    void after() { simulation::clear(); }
     void thread(unsigned index) {
         if (index == 0) {
             for (int i = 0; i < 3; ++i) {
@@ -72,17 +71,18 @@ struct steal_twice : rl::test_suite<steal_twice<Atomics, Omits, Expected>, 2, Ex
 };
 
 // A thread that steals does without a cache whose owner is inside, and with one that it took before it looks again at another one.
-template <class Atomics, left_out Omits, rl::test_result_e Expected>
-struct steal_some : rl::test_suite<steal_some<Atomics, Omits, Expected>, 3, Expected> {
-    using parts = steal_parts<Atomics, Omits>;
-    using gate = typename parts::gate;
+template <left_out Omits, rl::test_result_e Expected>
+struct steal_some : rl::test_suite<steal_some<Omits, Expected>, 3, Expected> {
+    using parts = steal_parts<Omits>;
     gate gates[2];
     rl::var<int> caches[2];
 
     void before() {
+        model::begin_iteration();
         for (rl::var<int>& cache : caches)
             cache($) = 0;
     }
+    void after() { simulation::clear(); }
     void thread(unsigned index) {
         if (index < 2) {
             for (int i = 0; i < 2; ++i) {
@@ -109,13 +109,17 @@ struct steal_some : rl::test_suite<steal_some<Atomics, Omits, Expected>, 3, Expe
 };
 
 // close() is the stealing thread's last access: an owner that sees the gate closed may free the cache at once.
-template <class Atomics, left_out Omits, rl::test_result_e Expected>
-struct closing : rl::test_suite<closing<Atomics, Omits, Expected>, 2, Expected> {
-    using parts = steal_parts<Atomics, Omits>;
-    typename parts::gate one;
+template <left_out Omits, rl::test_result_e Expected>
+struct closing : rl::test_suite<closing<Omits, Expected>, 2, Expected> {
+    using parts = steal_parts<Omits>;
+    gate one;
     rl::var<int> cache;
 
-    void before() { cache($) = 0; }
+    void before() {
+        model::begin_iteration();
+        cache($) = 0;
+    }
+    void after() { simulation::clear(); }
     void thread(unsigned index) {
         if (index == 0) {
             bool is_freed = false;
@@ -142,7 +146,6 @@ struct closing : rl::test_suite<closing<Atomics, Omits, Expected>, 2, Expected> 
 // its own cache under the lock, as cache_set does. Blocks are numbers in vars.
 template <bool SlowPathLocks, rl::test_result_e Expected>
 struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expected> {
-    using gate = pooled::detail::gate<model::relacy_atomics>;
     static constexpr int k_blocks = 3;
 
     gate gates[2];
@@ -152,6 +155,7 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
     rl::var<int> held[3];  // blocks that each thread has for itself
 
     void before() {
+        model::begin_iteration();
         caches[0]($) = 0;
         caches[1]($) = 0;
         central($) = k_blocks;
@@ -200,8 +204,7 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
             for (gate& one : gates)
                 visit(one);
         };
-        while (!pooled::detail::stop_all(each, model::heavy_barrier,
-                                         steal_parts<model::relacy_atomics, left_out::nothing>::take))
+        while (!pooled::detail::stop_all(each, simulation::heavy_fence, steal_parts<left_out::nothing>::take))
             model::yield();
         lock_class();
         for (rl::var<int>& cache : caches) {
@@ -234,10 +237,10 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
     void after() {
         RL_ASSERT(caches[0]($) + caches[1]($) + central($) + held[0]($) + held[1]($) + held[2]($) ==
                   k_blocks);
+        simulation::clear();
     }
 };
 
-using model::relacy_atomics;
 constexpr auto k_success = rl::test_result_success;
 constexpr auto k_race = rl::test_result_data_race;
 
@@ -246,9 +249,9 @@ constexpr unsigned k_iterations = 500'000;
 }  // namespace
 
 int main() {
-    using steal_as_is = steal_twice<relacy_atomics, left_out::nothing, k_success>;
-    using some_as_is = steal_some<relacy_atomics, left_out::nothing, k_success>;
-    using closing_as_is = closing<relacy_atomics, left_out::nothing, k_success>;
+    using steal_as_is = steal_twice<left_out::nothing, k_success>;
+    using some_as_is = steal_some<left_out::nothing, k_success>;
+    using closing_as_is = closing<left_out::nothing, k_success>;
     bool ok = true;
     ok &= model::run<steal_as_is>("owner and stealing thread are never in the cache together", k_iterations);
     ok &= model::run<some_as_is>("a thread that steals leaves the caches alone whose owners are inside",
@@ -257,18 +260,20 @@ int main() {
     ok &=
         model::run<slow_path<true, k_success>>("stealing finds every free block, none is lost", k_iterations);
 
-    using steal_light = steal_twice<no_light_barrier, left_out::nothing, k_race>;
-    using steal_heavy = steal_twice<relacy_atomics, left_out::heavy_barrier, k_race>;
-    using steal_hasty = steal_twice<relacy_atomics, left_out::waiting, k_race>;
-    using some_hasty = steal_some<relacy_atomics, left_out::waiting, k_race>;
-    using closing_light = closing<no_light_barrier, left_out::nothing, k_race>;
-    using closing_hasty = closing<relacy_atomics, left_out::waiting, k_race>;
-    ok &= model::run<steal_light>("without the owner's barrier stealing races", k_iterations);
+    using steal_heavy = steal_twice<left_out::heavy_barrier, k_race>;
+    using steal_hasty = steal_twice<left_out::waiting, k_race>;
+    using some_hasty = steal_some<left_out::waiting, k_race>;
+    using closing_hasty = closing<left_out::waiting, k_race>;
     ok &= model::run<steal_heavy>("without the heavy barrier stealing races", k_iterations);
     ok &= model::run<steal_hasty>("without waiting for the owner stealing races", k_iterations);
     ok &= model::run<some_hasty>("with the caches of owners that are inside stealing races", k_iterations);
-    ok &= model::run<closing_light>("without the owner's barrier closing races", k_iterations);
     ok &= model::run<closing_hasty>("without waiting for the owner closing races", k_iterations);
     ok &= model::run<slow_path<false, k_race>>("without the class lock the slow path races", k_iterations);
+
+    simulation::g_has.light_fence = false;
+    using steal_light = steal_twice<left_out::nothing, k_race>;
+    using closing_light = closing<left_out::nothing, k_race>;
+    ok &= model::run<steal_light>("without the owner's barrier stealing races", k_iterations);
+    ok &= model::run<closing_light>("without the owner's barrier closing races", k_iterations);
     return ok ? 0 : 1;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // A whole pool, production code from allocate() and deallocate() to the registry, under Relacy's scheduler and memory model: flush and
-// refill, stealing, threads that end, and the close of a pool, against one another. stand_ins/ has the headers that are not
-// production's: atomics, the lock, the barrier, and a state for each simulated thread.
+// refill, stealing, threads that end, and the close of a pool, against one another. stand_ins/ and stand_ins_of_pool/ have the
+// headers that are not production's: atomics, the lock, the barrier, and a state for each simulated thread.
 //
 // Relacy sees the gates, the locks, the counters of the caches and the central free lists, and the blocks: each owner of a block writes
 // to it, and so does upstream when it gets the memory back. Two writes that nothing orders are a race.
@@ -17,7 +17,7 @@
 
 #include "pooled/pool.hpp"
 
-#include "model/whole_pool.hpp"  // behind all others
+#include "model/relacy.hpp"  // behind all others
 
 #include <array>
 #include <cstddef>
@@ -279,10 +279,9 @@ int main() {
     ok &= model::run<close_of_pool<true, k_success>>(
         "a pool is closed, and one of them was cancelled within its gate", 20'000);
 
-    simulation::g_has_full_fence = false;
+    simulation::g_has = {.light_fence = false, .full_fence = false};
     ok &= model::run<bound<k_race>>("without the owner's barrier a steal races", 20'000);
-    simulation::g_has_full_fence = true;
-    simulation::g_has_heavy_fence = false;
+    simulation::g_has = {.heavy_fence = false};
     ok &= model::run<bound<k_race>>("without the heavy barrier a steal races", 20'000);
     return ok ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the stand-ins (stand_ins/) call in place of atomics, locks and the system, and what runs it: Relacy, in whole_pool.hpp. Without
+// What the stand-ins (stand_ins/) call in place of atomics, locks and the system, and what runs it: Relacy, in relacy.hpp. Without
 // Relacy's header, which must come after all of the library.
 //
 // An atomic, a lock and a datum with one writer are known by their addresses, so that they are as large as in production, and may lie
@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 namespace simulation {
 
@@ -29,9 +30,38 @@ void lock(void const* at);
 [[nodiscard]] bool try_lock(void const* at);
 void unlock(void const* at);
 
-void full_fence();   // of the owner of a gate
+void light_fence();  // of the owner of a gate: the other side's makes it a fence whenever that matters, here it always is one
+void full_fence();
 void heavy_fence();  // of a thread that steals, in place of membarrier
 void yield();
 [[nodiscard]] unsigned thread_index();
+[[nodiscard]] unsigned iteration();
+
+// Whoever is to sleep is in the kernel's list before anybody else can call wake. Without a time below k_long, nothing but a call of wake
+// ends the sleep: a lost one is a livelock, which Relacy reports. With one, the sleep may end at any time.
+inline constexpr std::int64_t k_long = 1'000'000;
+void sleep(void const* at, std::int64_t nanoseconds);
+void wake_one(void const* at);
+void wake_all(void const* at);
+[[nodiscard]] std::int64_t time();
+void wait_for_copy();  // a fork copies the process's memory under the lock of its mappings
+
+// What is thread_local in production: new in each iteration.
+template <class T>
+class of_each_thread {
+public:
+    [[nodiscard]] T& mine() {
+        unsigned const self = thread_index();
+        if (m_iterations[self] != iteration()) {
+            m_iterations[self] = iteration();
+            std::construct_at(&m_all[self]);
+        }
+        return m_all[self];
+    }
+
+private:
+    T m_all[8]{};
+    unsigned m_iterations[8]{};
+};
 
 }  // namespace simulation

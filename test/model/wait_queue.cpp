@@ -13,17 +13,14 @@
 
 #include "pooled/object/wait_queue.hpp"
 
-#include "model/relacy_atomics.hpp"
+#include "model/relacy.hpp"
 
 #include <cstdint>
 
 namespace {
 
-using model::relacy_atomics;
-
-struct no_wake_up : relacy_atomics {
-    static void wake_one(atomic<unsigned>&) {}
-};
+using pooled::detail::wait_queue;
+using pooled::detail::waiter;
 
 enum class left_out { nothing, next_offer };
 
@@ -41,21 +38,19 @@ struct until_woken {
     [[nodiscard]] static int watch(Waiter&) {
         return 0;
     }
-    [[nodiscard]] static std::int64_t remaining() { return model::k_without_end; }
+    [[nodiscard]] static std::int64_t remaining() { return simulation::k_long; }
 };
 
-template <class Atomics, left_out Omits>
+template <left_out Omits>
 struct stock {
-    using queue = pooled::detail::basic_wait_queue<Atomics, 1>;
-    using waiter = typename queue::waiter;
-
     rl::mutex lock;
-    queue waiters;
+    wait_queue waiters;
     rl::var<int> idle;
     rl::var<int> out;  // acquired, and not released
 
     void begin_iteration(int acquired) {
         model::begin_iteration();
+        simulation::g_may_lose_patience = true;
         waiters.clear();
         idle($) = 0;
         out($) = acquired;
@@ -102,24 +97,27 @@ private:
     }
 };
 
-template <class Atomics, left_out Omits, rl::test_result_e Expected>
-struct offering : rl::test_suite<offering<Atomics, Omits, Expected>, 3, Expected> {
-    stock<Atomics, Omits> all;
+template <left_out Omits, rl::test_result_e Expected>
+struct offering : rl::test_suite<offering<Omits, Expected>, 3, Expected> {
+    stock<Omits> all;
 
     void before() { all.begin_iteration(1); }
     void thread(unsigned index) {
         if (index == 2) return all.put();
-        typename stock<Atomics, Omits>::waiter self;
+        waiter self;
         if (index == 1) RL_ASSERT(all.wait(self, [](auto& one) { return one.wait(until_woken()); }));
         if (index == 0 && all.wait(self, [](auto& one) { return one.wait(any_deadline()); })) all.put();
     }
-    void after() { RL_ASSERT(all.idle($) == 0); }
+    void after() {
+        RL_ASSERT(all.idle($) == 0);
+        simulation::clear();
+    }
 };
 
-template <class Atomics, left_out Omits, rl::test_result_e Expected>
-struct stopping : rl::test_suite<stopping<Atomics, Omits, Expected>, 3, Expected> {
-    stock<Atomics, Omits> all;
-    typename stock<Atomics, Omits>::waiter self;
+template <left_out Omits, rl::test_result_e Expected>
+struct stopping : rl::test_suite<stopping<Omits, Expected>, 3, Expected> {
+    stock<Omits> all;
+    waiter self;
     rl::var<int> had;
 
     void before() {
@@ -131,13 +129,16 @@ struct stopping : rl::test_suite<stopping<Atomics, Omits, Expected>, 3, Expected
         if (index == 1) self.stop();
         if (index == 2) all.put();
     }
-    void after() { RL_ASSERT(had($) + all.idle($) == 1); }
+    void after() {
+        RL_ASSERT(had($) + all.idle($) == 1);
+        simulation::clear();
+    }
 };
 
-template <class Atomics, left_out Omits, rl::test_result_e Expected>
-struct overtaking : rl::test_suite<overtaking<Atomics, Omits, Expected>, 3, Expected> {
-    stock<Atomics, Omits> all;
-    typename stock<Atomics, Omits>::waiter self;
+template <left_out Omits, rl::test_result_e Expected>
+struct overtaking : rl::test_suite<overtaking<Omits, Expected>, 3, Expected> {
+    stock<Omits> all;
+    waiter self;
     rl::var<int> had;
     rl::var<int> overtook;
 
@@ -153,22 +154,97 @@ struct overtaking : rl::test_suite<overtaking<Atomics, Omits, Expected>, 3, Expe
             overtook($) = all.take() ? 1 : 0;  // only the stop ends the wait then
         }
     }
-    void after() { RL_ASSERT(had($) + overtook($) + all.idle($) == 1); }
+    void after() {
+        RL_ASSERT(had($) + overtook($) + all.idle($) == 1);
+        simulation::clear();
+    }
 };
 
-template <class Atomics, left_out Omits, rl::test_result_e Expected>
-struct returning : rl::test_suite<returning<Atomics, Omits, Expected>, 2, Expected> {
-    stock<Atomics, Omits> all;
+template <left_out Omits, rl::test_result_e Expected>
+struct returning : rl::test_suite<returning<Omits, Expected>, 2, Expected> {
+    stock<Omits> all;
 
     void before() { all.begin_iteration(1); }
     void thread(unsigned index) {
         if (index == 0) {
-            typename stock<Atomics, Omits>::waiter self;
+            waiter self;
             RL_ASSERT(all.wait(self, [](auto& one) { return one.wait(until_woken()); }));
         } else {
             all.put();
             if (all.take()) all.put();
         }
+    }
+    void after() { simulation::clear(); }
+};
+
+// By one thread: which waiters have an offer, and how long they may be overtaken.
+template <class Test>
+struct in_order : rl::test_suite<in_order<Test>, 1> {
+    void before() {
+        model::begin_iteration();
+        simulation::g_may_lose_patience = false;
+        simulation::g_now = 1;
+    }
+    void thread(unsigned) { Test::run(); }
+    void after() {
+        simulation::g_now = 0;
+        simulation::clear();
+    }
+};
+struct overtakes_for_50_microseconds {
+    static void run() {
+        wait_queue queue;
+        waiter w;
+        queue.wait(w);
+        simulation::g_now = 1'000'000;
+        static_cast<void>(queue.offer(1));
+        simulation::g_now += 49'999;
+        RL_ASSERT(queue.admit(nullptr, 1));
+        RL_ASSERT(!queue.admit(&w, 0));
+        static_cast<void>(queue.offer(1));
+        simulation::g_now += 1;
+        RL_ASSERT(!queue.admit(nullptr, 1));  // counted from its first offer
+        RL_ASSERT(queue.admit(&w, 1));
+        queue.leave(w);
+        RL_ASSERT(queue.empty());
+    }
+};
+struct does_not_overtake_who_woke_in_vain {
+    struct no_time {
+        static int watch(waiter&) noexcept { return 0; }
+        [[nodiscard]] static std::int64_t remaining() noexcept { return 0; }
+    };
+    static void run() {
+        wait_queue queue;
+        waiter w;
+        queue.wait(w);
+        static_cast<void>(queue.offer(1));
+        RL_ASSERT(queue.admit(nullptr, 1));
+        queue.wait(w);
+        RL_ASSERT(!w.wait(no_time()));  // it waits again
+        static_cast<void>(queue.offer(1));
+        RL_ASSERT(!queue.admit(nullptr, 1));
+        RL_ASSERT(queue.admit(&w, 1));
+    }
+};
+// What the first of them was to build, say, all of it, or what another thread destroyed.
+struct withdraws_what_has_gone_from_those_after_it {
+    static void run() {
+        wait_queue queue;
+        waiter w[3];
+        for (waiter& one : w)
+            queue.wait(one);
+        for (int i = 0; i < 4; ++i)
+            static_cast<void>(queue.offer(3));
+        RL_ASSERT(queue.size() == 0);
+        queue.wait(w[1]);
+        RL_ASSERT(queue.size() == 2);
+        RL_ASSERT(queue.admit(&w[0], 1));
+        RL_ASSERT(!queue.admit(&w[1], 1) && !queue.admit(&w[2], 1));
+        queue.leave(w[0]);
+        static_cast<void>(queue.offer(1));
+        RL_ASSERT(queue.admit(&w[1], 1));  // it kept its place
+        RL_ASSERT(!queue.admit(&w[2], 1));
     }
 };
 
@@ -181,19 +257,27 @@ constexpr unsigned k_iterations = 200'000;
 
 int main() {
     bool ok = true;
-    ok &= model::run<offering<relacy_atomics, left_out::nothing, k_success>>(
+    ok &= model::run<offering<left_out::nothing, k_success>>(
         "a waiter gets an object, however others wait for it and give up", k_iterations);
-    ok &= model::run<stopping<relacy_atomics, left_out::nothing, k_success>>(
+    ok &= model::run<stopping<left_out::nothing, k_success>>(
         "a waiter that is stopped or granted wakes, and loses no object", k_iterations);
 
-    ok &= model::run<overtaking<relacy_atomics, left_out::nothing, k_success>>(
+    ok &= model::run<overtaking<left_out::nothing, k_success>>(
         "a waiter whose object was taken back can be stopped", k_iterations);
-    ok &= model::run<returning<relacy_atomics, left_out::nothing, k_success>>(
+    ok &= model::run<returning<left_out::nothing, k_success>>(
         "a waiter whose object was taken back is woken again", k_iterations);
 
-    ok &= model::run<stopping<no_wake_up, left_out::nothing, k_endless>>(
-        "without a call of wake a waiter sleeps for ever", k_iterations);
-    ok &= model::run<offering<relacy_atomics, left_out::next_offer, k_endless>>(
+    ok &= model::run<offering<left_out::next_offer, k_endless>>(
         "without another offer when a waiter gives up, the next one sleeps for ever", k_iterations);
+    ok &= model::run<in_order<overtakes_for_50_microseconds>>(
+        "a waiter is overtaken for 50 microseconds at most", 1);
+    ok &= model::run<in_order<does_not_overtake_who_woke_in_vain>>(
+        "a waiter that has woken in vain is not overtaken", 1);
+    ok &= model::run<in_order<withdraws_what_has_gone_from_those_after_it>>(
+        "what has gone is withdrawn from the waiters after it, too", 1);
+
+    simulation::g_has = {.wake_up = false};
+    ok &= model::run<stopping<left_out::nothing, k_endless>>(
+        "without a call of wake a waiter sleeps for ever", k_iterations);
     return ok ? 0 : 1;
 }

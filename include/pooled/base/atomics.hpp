@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The atomics policy of the lock-free parts. They take it as a template parameter, so that a model checker can substitute its
-// own atomics and run the production code (test/model).
+// Atomics, and the barriers of the lock-free parts. A model checker compiles these parts with another header in place of this one
+// (test/model/stand_ins), so they use no atomic but those of std_atomics:
 //
-// A policy has:
 //   atomic<T>         load and store with a std::memory_order
 //   light_barrier()   one side of an asymmetric Dekker handshake: a store before it and a load after it are not reordered,
 //                     provided that the other side runs platform::heavy_barrier() between its own store and load
 //                     (asymmetric fences: P1202, Goldblatt)
 //   plain<T>          a variable that one thread at a time uses, as ordered by the atomics
 //
-// Parts that sleep, or that store data for each thread, also use platform_atomics (os/platform.hpp).
+// Parts that sleep also use platform_atomics (os/platform.hpp).
 //
 // Read-modify-write operations are on 4 or 8 bytes, never on a bool: for narrower types GCC 12 and 13 call libatomic on
 // riscv64, and a program without it does not link.

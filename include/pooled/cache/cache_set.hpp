@@ -209,7 +209,7 @@ public:
         gate_patience patience;
         bool const all =
             stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
-                     [&patience](gate<>& one) { return patience.wait([&one] { return one.take(); }); });
+                     [&patience](gate& one) { return patience.wait([&one] { return one.take(); }); });
         g_fork_gate.order();  // a child finds each cache as its owner left it, or stopped
         return all;
     }

@@ -35,7 +35,6 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-template <class Atomics = std_atomics>
 class gate {
 public:
     // operator new and delete pass the size of a block, less 1.
@@ -48,9 +47,9 @@ public:
     // Owner only. False: stopped or closed, or n >= k_limit; take the slow path, under a lock.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool enter(std::uint64_t n = 0) noexcept {
         m_busy.store(1, std::memory_order_relaxed);
-        Atomics::light_barrier();
+        std_atomics::light_barrier();
         // acquire: pairs with the release in resume(); what a stealing thread did to the cache is seen.
-        if (Atomics::exceeds(m_limit, n)) [[likely]]
+        if (std_atomics::exceeds(m_limit, n)) [[likely]]
             return true;
         leave();
         return false;
@@ -63,7 +62,7 @@ public:
     // that, passes a sequentially consistent fence, and waits for is_idle().
     void announce() noexcept {
         m_busy.store(1, std::memory_order_relaxed);
-        Atomics::full_barrier();
+        std_atomics::full_barrier();
     }
 
     [[nodiscard]] bool is_open() const noexcept { return m_limit.load(std::memory_order_relaxed) != 0; }
@@ -128,13 +127,13 @@ private:
     static constexpr std::uint32_t k_stopped_for_fork = 2;
     static constexpr std::uint32_t k_closed = 3;
 
-    typename Atomics::template atomic<std::uint32_t> m_busy{0};
-    typename Atomics::template atomic<std::uint32_t> m_state{k_open};
-    typename Atomics::template atomic<std::uint64_t> m_limit{k_limit};  // 0 unless it is open
+    std_atomics::atomic<std::uint32_t> m_busy{0};
+    std_atomics::atomic<std::uint32_t> m_state{k_open};
+    std_atomics::atomic<std::uint64_t> m_limit{k_limit};  // 0 unless it is open
 };
 
 // The stealing thread's side. `for_each(visit)` calls visit(gate) for each gate to be stopped, always the same ones;
-// `barrier()` is platform::heavy_barrier, or its replacement with other atomics; `take(gate)` calls gate.take(), perhaps several times.
+// `barrier()` is platform::heavy_barrier; `take(gate)` calls gate.take(), perhaps several times.
 // False: some owners are still inside. Those outside stay there until their gate is resumed.
 template <class ForEach, class Barrier, class Take>
 bool stop_all(ForEach&& for_each, Barrier&& barrier, Take&& take) {

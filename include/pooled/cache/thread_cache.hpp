@@ -62,7 +62,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     template <class T>
     using plain = std_atomics::plain<T>;
 
-    detail::gate<> gate;  // first: thread_state::default_gate
+    detail::gate gate;  // first: thread_state::default_gate
     std::uint32_t pool_id = 0;
     observed<std::uint32_t> slow_calls;  // of the owner; unchanged: the owner is idle
     std::uint32_t slow_calls_seen = 0;   // guarded by the lock of the pool's caches
@@ -122,13 +122,13 @@ struct owned_links {
 };
 
 // Of a thread that has not yet used the default pool.
-POOLED_STATE(detail::gate<>, g_closed_gate, {detail::gate<>::closed()});
+POOLED_STATE(detail::gate, g_closed_gate, {detail::gate::closed()});
 
 struct thread_state {
     static constexpr std::uint32_t k_no_pool_id = ~std::uint32_t{0};
 
     // Of the cache of the default pool, or closed, so its code needs no comparison with null.
-    detail::gate<>* default_gate = &g_closed_gate;
+    detail::gate* default_gate = &g_closed_gate;
     thread_cache* near_caches[k_near_slots]{};
     std::uint32_t recent_id = k_no_pool_id;  // of `recent`, which is not null then
     thread_cache* recent = nullptr;
@@ -143,9 +143,9 @@ struct thread_state {
         is_waiting;  // for deferred objects that other threads destroy, and may not wait for those of this one
 
     // To use a cache in `far_caches`, a thread must also enter this gate: a fork stops the thread here, not at each of those.
-    detail::gate<> far_gate;
+    detail::gate far_gate;
     // The default gate without a cache: threads do not write to the same one again and again.
-    detail::gate<> closed_gate{detail::gate<>::closed()};
+    detail::gate closed_gate{detail::gate::closed()};
 
     // Requires a cache of this thread that is about to be freed.
     void forget(thread_cache const* cache) noexcept {

@@ -39,7 +39,7 @@ template <class Rep, class Period>
     return std::chrono::ceil<std::chrono::nanoseconds>(left);
 }
 
-// Deadlines: basic_waiter::wait says what their members mean.
+// Deadlines: waiter::wait says what their members mean.
 template <class Clock, class Duration>
 struct deadline {
     explicit deadline(std::chrono::time_point<Clock, Duration> at) noexcept : end(at) {}

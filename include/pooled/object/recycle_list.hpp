@@ -295,7 +295,7 @@ private:
         }
 
         recycle_list& m_list;
-        detail::gate<>* m_gate = nullptr;
+        detail::gate* m_gate = nullptr;
     };
 
     // Requires the lock of the caches, and gives it up while it waits for the only thread that used the list.

@@ -28,18 +28,14 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-template <class Atomics, unsigned Spins>
-class basic_wait_queue;
+class wait_queue;
 
-// `Spins`: how often a waiter looks before it sleeps. 64 take some 2 µs, about as much as a sleep and a wake-up. Two threads that
-// use one object for 1 µs of every 2 get it 0.76 million times a second, and 0.58 without; more threads than processors lose
-// nothing (AMD EPYC, 2 processors). test/model runs both classes under a model checker.
-template <class Atomics = platform_atomics, unsigned Spins = 64>
-class basic_waiter {
+// test/model runs both classes under a model checker.
+class waiter {
 public:
-    basic_waiter() noexcept = default;
-    basic_waiter(basic_waiter const&) = delete;
-    basic_waiter& operator=(basic_waiter const&) = delete;
+    waiter() noexcept = default;
+    waiter(waiter const&) = delete;
+    waiter& operator=(waiter const&) = delete;
 
     // For the waiter's own thread. Spins, then sleeps, until it is woken. False: it was stopped, or has waited as long as the deadline
     // says: `remaining()` is how many nanoseconds longer to sleep, and while the result of `watch(*this)` exists, it may stop the waiter.
@@ -47,28 +43,28 @@ public:
     [[nodiscard]] bool wait(Deadline const& deadline) noexcept {
         [[maybe_unused]] auto const watch = deadline.watch(*this);
         std::int64_t left = deadline.remaining();
-        for (unsigned spins = 0; spins < Spins && state() == k_awake && left > 0; ++spins)
-            Atomics::relax();
+        for (unsigned spins = 0; spins < k_waiting.waiter_spins && state() == k_awake && left > 0; ++spins)
+            platform_atomics::relax();
         change(k_awake, k_sleeping);
         for (; state() == k_sleeping && left > 0; left = deadline.remaining())
-            Atomics::wait_while(m_state, k_sleeping, left);
+            platform_atomics::wait_while(m_state, k_sleeping, left);
         return state() == k_woken;
     }
 
     // Uses only the address: the waiter may no longer exist. Null: does nothing.
-    static void wake(basic_waiter* w) noexcept {
-        if (w != nullptr) Atomics::wake_one(w->m_state);
+    static void wake(waiter* w) noexcept {
+        if (w != nullptr) platform_atomics::wake_one(w->m_state);
     }
 
     // Any thread, as long as the waiter lives.
     void stop() noexcept {
         m_state.exchange(k_stopped, std::memory_order_relaxed);
-        Atomics::wake_one(m_state);
+        platform_atomics::wake_one(m_state);
     }
 
 private:
-    friend class basic_wait_queue<Atomics, Spins>;
-    friend struct links_of<basic_waiter>;
+    friend class wait_queue;
+    friend struct links_of<waiter>;
 
     [[nodiscard]] std::uint32_t state() const noexcept { return m_state.load(std::memory_order_relaxed); }
     // True if the state was `from`.
@@ -82,19 +78,16 @@ private:
     static constexpr std::uint32_t k_stopped = 3;
 
     // Tells only whether to look: everything else is under the queue's lock.
-    typename Atomics::template atomic<std::uint32_t> m_state{k_awake};
+    std_atomics::atomic<std::uint32_t> m_state{k_awake};
     bool m_is_queued = false;
-    typename Atomics::template plain<bool> m_is_offered{false};
-    list_links<basic_waiter> links;
+    std_atomics::plain<bool> m_is_offered{false};
+    list_links<waiter> links;
     std::int64_t m_keeps_from = 0;  // the time from which its offers are not withdrawn; 0: it had none yet
 };
 
 // First in, first out. Requires a lock for everything. O(1).
-template <class Atomics = platform_atomics, unsigned Spins = 64>
-class basic_wait_queue {
+class wait_queue {
 public:
-    using waiter = basic_waiter<Atomics, Spins>;
-
     [[nodiscard]] bool empty() const noexcept { return m_all.empty(); }
     // Those without an offer.
     [[nodiscard]] std::size_t size() const noexcept { return m_size; }
@@ -108,7 +101,7 @@ public:
         if (!is_due(available)) return nullptr;
         waiter* const w = m_waiting;
         w->m_is_offered = true;
-        if (w->m_keeps_from == 0) w->m_keeps_from = Atomics::time() + k_withdrawal_ns;
+        if (w->m_keeps_from == 0) w->m_keeps_from = platform_atomics::time() + k_withdrawal_ns;
         m_waiting = m_all.after(*w);
         ++m_offers;
         m_size.subtract(1);
@@ -124,7 +117,7 @@ public:
         if (self != nullptr && self->m_is_queued) return self->m_is_offered;
         if (m_waiting == nullptr && m_offers < available) return true;
         waiter* const last = last_offered();
-        if (last == nullptr || Atomics::time() >= last->m_keeps_from) return false;
+        if (last == nullptr || platform_atomics::time() >= last->m_keeps_from) return false;
         withdraw(*last);
         return true;
     }
@@ -159,7 +152,7 @@ public:
     }
 
     // For a forked child, where none of the waiters exists.
-    void clear() noexcept { *this = basic_wait_queue(); }
+    void clear() noexcept { *this = wait_queue(); }
 
 private:
     // 32 threads that use 4 objects for no time: 0.45 million acquisitions a second if no offer is withdrawn, 2.1 with 20 µs, 1.9
@@ -182,9 +175,6 @@ private:
     std::size_t m_offers = 0;
     observed<std::size_t> m_size;
 };
-
-using waiter = basic_waiter<>;
-using wait_queue = basic_wait_queue<>;
 
 }  // namespace detail
 POOLED_END_NAMESPACE

@@ -50,8 +50,7 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// Of one thread. One variable of the library, not of the class template: the dynamic linker may share that between the users of
-// two libpooled.
+// Of one thread.
 struct fork_gate_thread {
     std::uint32_t locks;  // held by the thread
     std::uint32_t forks;  // sets of fork handlers in progress on the thread
@@ -72,28 +71,12 @@ POOLED_STATE(atomic<fork_hooks const*>, g_fork_hooks, {nullptr});
 // How often a process and its parents were children whose state was lost. What was made before is never freed in such a child.
 POOLED_STATE(observed<std::uint32_t>, g_forks_lost, {});
 
-// `Flags`: how many threads may have a flag of their own; 256 take 16 KiB. `Patience`: how long a fork waits for the threads inside, and how
-// long a thread sleeps at the gate before it opens it, in nanoseconds. A thread that was preempted inside, among 64 busy ones on 2
-// processors, needed up to 197 ms; whoever gives up too early costs only the child memory. test/model runs the class under a model checker.
-template <class Atomics = platform_atomics, std::size_t Flags = 256, std::int64_t Patience = 200'000'000>
-class basic_fork_gate {
+// test/model runs the class under a model checker.
+class fork_gate {
 public:
-    POOLED_NOINLINE void enter() noexcept {
-        fork_gate_thread& self = own_state();
-        if (self.locks++ != 0) return;
-        if (self.forks != 0) [[unlikely]]
-            return enter_in_handler();
-        enter_first(self);
-    }
+    POOLED_API void enter() noexcept;
     // release: pairs with the loads in await_zero(); what was done inside is seen.
-    POOLED_NOINLINE void leave() noexcept {
-        fork_gate_thread& self = own_state();
-        if (--self.locks != 0 || self.has_turn) return;
-        if (self.own != nullptr)
-            flag_of(self).inside.store(0, std::memory_order_release);
-        else
-            counter().fetch_sub(1, std::memory_order_release);
-    }
+    POOLED_API void leave() noexcept;
 
 #if POOLED_HAS_CODE
     // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. If all flags that it
@@ -103,7 +86,7 @@ public:
         if (self.own != nullptr || self.forks != 0) return;
         std::size_t const first = number();
         for (std::size_t i = 0; i < k_probes; ++i) {
-            flag& one = m_flags[(first + i) % Flags];
+            flag& one = m_flags[(first + i) % k_flags];
             // acquire: pairs with the release in release_flag().
             if (one.is_owned.load(std::memory_order_relaxed) != 0 ||
                 one.is_owned.exchange(1, std::memory_order_acquire) != 0)
@@ -128,16 +111,16 @@ public:
     void begin() noexcept {
         fork_gate_thread& self = own_state();
         if (self.forks++ != 0) return;
-        m_process.store(Atomics::process(), std::memory_order_relaxed);
+        m_process.store(platform_atomics::process(), std::memory_order_relaxed);
         // acquire: pairs with the release in end().
-        self.has_turn = await_until(Atomics::time() + Patience,
+        self.has_turn = await_until(platform_atomics::time() + k_patience,
                                     [this] { return m_turn.exchange(1, std::memory_order_acquire) == 0; });
         if (!self.has_turn) return;
-        m_patience_ends = Atomics::time() + Patience;
+        m_patience_ends = platform_atomics::time() + k_patience;
         m_has_given_up = false;
         // seq_cst: pairs with the fetch_add in enter_counted().
         m_state.store(k_closing, std::memory_order_seq_cst);
-        Atomics::full_barrier();  // pairs with that in order()
+        std_atomics::full_barrier();  // pairs with that in order()
         for (padded_counter const& one : m_counters[m_table.load(std::memory_order_relaxed)])
             await_zero(one.inside);
         // Only a thread that is inside takes a flag, so from here on flags can only be released. acquire: pairs with the
@@ -146,7 +129,7 @@ public:
             return one.is_owned.load(std::memory_order_acquire) != 0;
         };
         if (!detail::any_of(m_flags, is_owned)) return;
-        Atomics::heavy_barrier();
+        platform_atomics::heavy_barrier();
         for (flag const& one : m_flags)
             await_zero(one.inside);
     }
@@ -162,7 +145,7 @@ public:
     void let_in() noexcept {
         if (!own_state().has_turn) return;
         m_state.store(m_has_given_up ? k_lost : k_closed, std::memory_order_seq_cst);
-        if (m_has_given_up) Atomics::wake_all(m_state);
+        if (m_has_given_up) platform_atomics::wake_all(m_state);
     }
     void end() noexcept {
         fork_gate_thread& self = own_state();
@@ -170,12 +153,12 @@ public:
         self.is_child_ready = false;
         if (!std::exchange(self.has_turn, false)) return;
         m_state.store(k_open, std::memory_order_seq_cst);
-        Atomics::wake_all(m_state);
+        platform_atomics::wake_all(m_state);
         m_turn.store(0, std::memory_order_release);
     }
     // In a child, after its handlers: that of a handler's own fork goes on to fork itself.
     void become_parent() noexcept {
-        m_process.store(Atomics::process(), std::memory_order_relaxed);
+        m_process.store(platform_atomics::process(), std::memory_order_relaxed);
         m_state.store(k_closed, std::memory_order_release);
     }
     // In a child, once all structures begin anew: as after let_in().
@@ -202,8 +185,8 @@ public:
     // A child sees what the calling thread wrote before, if it sees anything that this thread writes afterwards under a lock that it holds.
     void order() noexcept {
         // Pairs with that in begin(): either this thread sees the fork, or the copy comes after what it wrote.
-        Atomics::full_barrier();
-        if (m_state.load(std::memory_order_relaxed) != k_open) Atomics::wait_for_copy();
+        std_atomics::full_barrier();
+        if (m_state.load(std::memory_order_relaxed) != k_open) platform_atomics::wait_for_copy();
     }
 
     // In the thread that forks, or its child.
@@ -212,7 +195,7 @@ public:
     }
     // While a fork is under way: whether this process is not the one that began it.
     [[nodiscard]] bool is_child() const noexcept {
-        return m_process.load(std::memory_order_relaxed) != Atomics::process();
+        return m_process.load(std::memory_order_relaxed) != platform_atomics::process();
     }
     // How many sets of fork handlers are in progress on the calling thread.
     [[nodiscard]] static std::uint32_t begun() noexcept { return own_state().forks; }
@@ -221,10 +204,13 @@ public:
 
 private:
     template <class T>
-    using atomic = typename Atomics::template atomic<T>;
+    using atomic = std_atomics::atomic<T>;
+    static constexpr std::size_t k_flags = k_waiting.fork_flags;
+    static constexpr std::int64_t k_patience = k_waiting.fork_patience;
 
-    static constexpr std::size_t k_probes = detail::smaller<std::size_t>(16, Flags);  // a thread more counts
-    static constexpr std::size_t k_counters = detail::smaller<std::size_t>(16, Flags);
+    static constexpr std::size_t k_probes =
+        detail::smaller<std::size_t>(16, k_flags);  // a thread more counts
+    static constexpr std::size_t k_counters = detail::smaller<std::size_t>(16, k_flags);
     struct alignas(64) flag {
         atomic<std::uint32_t> inside{0};
         atomic<std::uint32_t> is_owned{0};  // a word: see base/atomics.hpp
@@ -238,10 +224,13 @@ private:
     static constexpr std::uint32_t k_closed = 2;
     static constexpr std::uint32_t k_lost = 3;  // as open, until the fork ends
 
+    [[nodiscard]] static fork_gate_thread& own_state() noexcept { return t_fork_gate(); }
+
+#if POOLED_HAS_CODE
     POOLED_ALWAYS_INLINE void enter_first(fork_gate_thread& self) noexcept {
         if (self.own == nullptr) return enter_counted();
         flag_of(self).inside.store(1, std::memory_order_relaxed);
-        Atomics::light_barrier();
+        std_atomics::light_barrier();
         // acquire: pairs with the release in end().
         if (m_state.load(std::memory_order_acquire) != k_open) [[unlikely]]
             enter_closed();
@@ -280,7 +269,7 @@ private:
     [[nodiscard]] POOLED_NOINLINE bool enters_lost() noexcept {
         // seq_cst: pairs with the exchange in wait().
         if (m_state.load(std::memory_order_seq_cst) != k_lost || is_child()) return false;
-        Atomics::wait_for_copy();
+        platform_atomics::wait_for_copy();
         return true;
     }
     // Until the fork ends, or for long: the fork may be waiting for a lock that this thread holds.
@@ -289,24 +278,25 @@ private:
         for (;;) {
             std::uint32_t const state = m_state.load(std::memory_order_acquire);
             if (state == k_open || (state == k_lost && !is_child())) return;
-            std::int64_t left = Patience / 2;  // twice
-            std::int64_t const end = Atomics::time() + left;
-            for (; left > 0 && m_state.load(std::memory_order_relaxed) == state; left = end - Atomics::time())
-                Atomics::wait_while(m_state, state, left);
+            std::int64_t left = k_patience / 2;  // twice
+            std::int64_t const end = platform_atomics::time() + left;
+            for (; left > 0 && m_state.load(std::memory_order_relaxed) == state;
+                 left = end - platform_atomics::time())
+                platform_atomics::wait_while(m_state, state, left);
             if (left > 0 || state != k_closed || is_child()) continue;
-            Atomics::wait_for_copy();  // this may be all that takes so long
+            platform_atomics::wait_for_copy();  // this may be all that takes so long
             if (!std::exchange(has_waited, true)) continue;
             std::uint32_t closed = k_closed;
             m_state.compare_exchange_strong(closed, k_lost, std::memory_order_seq_cst);
-            Atomics::wake_all(m_state);
+            platform_atomics::wake_all(m_state);
         }
     }
 
     template <class Condition>
     [[nodiscard]] static bool await_until(std::int64_t end, Condition&& is_met) noexcept {
         for (unsigned attempt = 0; !is_met(); ++attempt) {
-            if (attempt >= k_attempts_untimed && Atomics::time() >= end) return false;
-            Atomics::pause(attempt);
+            if (attempt >= k_attempts_untimed && platform_atomics::time() >= end) return false;
+            platform_atomics::pause(attempt);
         }
         return true;
     }
@@ -325,13 +315,13 @@ private:
         return m_counters[m_table.load(std::memory_order_relaxed)][number() % k_counters].inside;
     }
 
-    [[nodiscard]] static fork_gate_thread& own_state() noexcept { return Atomics::per_thread(t_fork_gate()); }
     // Requires that the thread has one.
     [[nodiscard]] static flag& flag_of(fork_gate_thread const& thread) noexcept {
         return *static_cast<flag*>(thread.own);
     }
+#endif
 
-    std::array<flag, Flags> m_flags{};
+    std::array<flag, k_flags> m_flags{};
     std::array<std::array<padded_counter, k_counters>, 2> m_counters{};
     atomic<std::uint32_t> m_table{0};
     atomic<std::uint32_t> m_state{k_open};
@@ -341,13 +331,6 @@ private:
     std::int64_t m_patience_ends = 0;
     bool m_has_given_up = false;
 };
-
-using fork_gate = basic_fork_gate<>;
-#if defined(POOLED_BUILDS_LIBRARY)
-template class POOLED_EXPORT basic_fork_gate<>;
-#elif !POOLED_HAS_CODE
-extern template class POOLED_EXPORT basic_fork_gate<>;
-#endif
 
 POOLED_STATE(fork_gate, g_fork_gate);
 
@@ -362,6 +345,22 @@ POOLED_API bool register_fork_handlers(bool is_first) noexcept;
 #endif
 
 #if POOLED_HAS_CODE
+POOLED_NOINLINE POOLED_CODE void fork_gate::enter() noexcept {
+    fork_gate_thread& self = own_state();
+    if (self.locks++ != 0) return;
+    if (self.forks != 0) [[unlikely]]
+        return enter_in_handler();
+    enter_first(self);
+}
+POOLED_NOINLINE POOLED_CODE void fork_gate::leave() noexcept {
+    fork_gate_thread& self = own_state();
+    if (--self.locks != 0 || self.has_turn) return;
+    if (self.own != nullptr)
+        flag_of(self).inside.store(0, std::memory_order_release);
+    else
+        counter().fetch_sub(1, std::memory_order_release);
+}
+
 POOLED_STATE(atomic<std::uint32_t>, g_has_fork_handlers, {0});  // 2: registered before all others
 
 // Between its prepare handlers and the copy, libc takes the lock of all streams, which a thread may hold in fflush(nullptr) while a

@@ -18,13 +18,12 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// `Attempts`: how often a thread tries to take the lock before it sleeps. test/model runs the class under a model checker.
-template <class Atomics = platform_atomics, unsigned Attempts = 100>
-class basic_raw_mutex {
+// test/model runs the class under a model checker.
+class raw_mutex {
 public:
     // 1 to 5 µs. A critical section is shorter than a system call, so the lock is free by then unless its holder was preempted: to spin
     // for longer takes the processor from it (64 threads on two processors took four times as long with 16,384 attempts).
-    static constexpr unsigned k_attempts = Attempts;
+    static constexpr unsigned k_attempts = k_waiting.lock_attempts;
     // Up to a millisecond, for those who must not call the system even if the holder was briefly preempted. With 128 attempts, 1 of 7
     // hand-overs of 100,000 objects made a system call; with 16384, none of 60.
     static constexpr unsigned k_patient_attempts = 16384;
@@ -43,7 +42,7 @@ public:
     // As try_lock(), so often.
     [[nodiscard]] POOLED_NOINLINE bool spin(unsigned attempts) noexcept {
         for (; attempts != 0; --attempts) {
-            Atomics::relax();
+            platform_atomics::relax();
             if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return true;
         }
         return false;
@@ -52,24 +51,25 @@ public:
     POOLED_NOINLINE void wait(unsigned attempts) noexcept {
         if (spin(attempts)) return;
         while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
-            Atomics::wait_while(m_state, k_contended);
+            platform_atomics::wait_while(m_state, k_contended);
     }
 
     // As wait(), for `ns` at most. False: the holder did not run in that time. acquire: pairs with the release in unlock.
     [[nodiscard]] POOLED_NOINLINE bool wait_for(unsigned attempts, std::int64_t ns) noexcept {
         if (spin(attempts)) return true;
-        std::int64_t const end = Atomics::time() + ns;
+        std::int64_t const end = platform_atomics::time() + ns;
         while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free) {
-            std::int64_t const left = end - Atomics::time();
+            std::int64_t const left = end - platform_atomics::time();
             if (left <= 0) return false;  // the holder wakes nobody then, or another one
-            Atomics::wait_while(m_state, k_contended, left);
+            platform_atomics::wait_while(m_state, k_contended, left);
         }
         return true;
     }
 
     // release: pairs with the acquires in try_lock and wait.
     void unlock() noexcept {
-        if (m_state.exchange(k_free, std::memory_order_release) == k_contended) Atomics::wake_one(m_state);
+        if (m_state.exchange(k_free, std::memory_order_release) == k_contended)
+            platform_atomics::wake_one(m_state);
     }
 
     // The same in a process of one thread, without a locked instruction. A lock that is taken so may be freed by unlock(), and the
@@ -88,10 +88,8 @@ private:
     static constexpr std::uint32_t k_held = 1;
     static constexpr std::uint32_t k_contended = 2;
 
-    typename Atomics::template atomic<std::uint32_t> m_state{k_free};
+    std_atomics::atomic<std::uint32_t> m_state{k_free};
 };
-
-using raw_mutex = basic_raw_mutex<>;
 
 }  // namespace detail
 POOLED_END_NAMESPACE

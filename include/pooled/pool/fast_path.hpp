@@ -119,7 +119,7 @@ struct in_default_pool {
     [[nodiscard]] static pool_core* known_core() noexcept { return nullptr; }
     // `n`: as that of the gate.
     [[nodiscard]] POOLED_ALWAYS_INLINE static thread_cache* enter(std::uint64_t n = 0) noexcept {
-        gate<>* const one = POOLED_THREAD_GET(t_state, default_gate);
+        gate* const one = POOLED_THREAD_GET(t_state, default_gate);
         if (one == nullptr) __builtin_unreachable();
         return one->enter(n) ? reinterpret_cast<thread_cache*>(one) : nullptr;
     }

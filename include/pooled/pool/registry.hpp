@@ -393,15 +393,15 @@ inline void registry::before_fork() noexcept {
         g_registry.for_each_core([&](pool_core& core) {
             bool const is_held = core.caches().is_held();
             if (core.id() < k_far_slot)
-                core.caches().for_each_other_gate([&](gate<>& one) { visit(one, is_held); });
+                core.caches().for_each_other_gate([&](gate& one) { visit(one, is_held); });
         });
     };
-    each_gate([](gate<>& one, bool) { one.stop_for_fork(); });
+    each_gate([](gate& one, bool) { one.stop_for_fork(); });
     platform::heavy_barrier();
-    each_gate([](gate<> const& one, bool) { g_fork_gate.await([&] { return one.is_idle(); }); });
+    each_gate([](gate const& one, bool) { g_fork_gate.await([&] { return one.is_idle(); }); });
     // Whoever finds a gate stopped for a fork takes it that the owner is outside.
     if (g_fork_gate.has_given_up())
-        each_gate([](gate<>& one, bool is_held) {
+        each_gate([](gate& one, bool is_held) {
             if (one.is_stopped_for_fork() && !one.is_idle()) one.give_up_fork(is_held);
         });
     g_registry.for_each_core([](pool_core& core) { core.memory().before_fork(); });

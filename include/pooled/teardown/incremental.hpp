@@ -263,7 +263,7 @@ private:
         POOLED_NOINLINE void unlock() const noexcept { m_all.m_core.caches().unlock(); }
 
         deferred_objects& m_all;
-        detail::gate<>& m_gate;
+        detail::gate& m_gate;
         bool m_is_in_gate;
     };
 

@@ -48,11 +48,11 @@ TEST(thread_cache, keeps_one_block_of_each_large_class_that_is_not_inlined_and_4
 }
 
 TEST(gate, admits_what_is_below_its_limit_while_it_is_open) {
-    gate<> one;
-    EXPECT_FALSE(one.enter(gate<>::k_limit));
+    gate one;
+    EXPECT_FALSE(one.enter(gate::k_limit));
     EXPECT_FALSE(one.enter(~std::uint64_t{0})) << "no bytes, less 1";
     EXPECT_TRUE(one.is_idle());
-    EXPECT_TRUE(one.enter(gate<>::k_limit - 1));
+    EXPECT_TRUE(one.enter(gate::k_limit - 1));
     one.leave();
     one.stop();
     EXPECT_FALSE(one.enter());

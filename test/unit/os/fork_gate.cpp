@@ -12,7 +12,6 @@
 #include <atomic>
 #include <latch>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <sys/wait.h>
@@ -174,44 +173,6 @@ TEST_F(fork_gate_test, forgets_in_a_child_threads_that_were_about_to_see_the_for
     is_over.count_down();
     with.join();
     without.join();
-}
-
-// Atomics of which one increment waits.
-struct late_increment : pooled::detail::platform_atomics {
-    static inline std::latch* s_begins = nullptr;
-    static inline std::latch* s_goes_on = nullptr;
-    template <class T>
-    struct atomic : pooled::detail::atomic<T> {
-        using pooled::detail::atomic<T>::atomic;
-        T fetch_add(T value, std::memory_order order) noexcept {
-            if (std::latch* const begins = std::exchange(s_begins, nullptr)) {
-                begins->count_down();
-                s_goes_on->wait();
-            }
-            return pooled::detail::atomic<T>::fetch_add(value, order);
-        }
-    };
-};
-
-// As a handler may start one.
-TEST_F(fork_gate_test, counts_a_thread_that_began_in_a_child_before_the_fork_ended) {
-    static pooled::detail::basic_fork_gate<late_increment> gate;
-    gate.begin();
-    std::latch begins(1);
-    std::latch goes_on(1);
-    late_increment::s_begins = &begins;
-    late_increment::s_goes_on = &goes_on;
-    std::thread started([] {
-        gate.enter();
-        gate.leave();
-    });
-    begins.wait();
-    gate.forget_others();
-    gate.end();
-    goes_on.count_down();
-    started.join();
-    gate.begin();  // waits for nobody
-    gate.end();
 }
 
 }  // namespace

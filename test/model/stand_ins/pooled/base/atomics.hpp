@@ -47,7 +47,9 @@ public:
     T fetch_sub(T amount, std::memory_order order) noexcept
         requires std::is_integral_v<T>
     {
-        return fetch_add(static_cast<T>(-amount), order);
+        T const before = value(simulation::fetch_add(this, word(m_newest), ~word(amount) + 1, order));
+        m_newest = before - amount;
+        return before;
     }
     bool compare_exchange_strong(T& expected, T to, std::memory_order order,
                                  std::memory_order = std::memory_order_relaxed) noexcept {
@@ -110,7 +112,7 @@ struct std_atomics {
     using plain = simulated_plain<T>;
 
     static void full_barrier() noexcept { simulation::full_fence(); }
-    static void light_barrier() noexcept { simulation::full_fence(); }
+    static void light_barrier() noexcept { simulation::light_fence(); }
     static bool exceeds(atomic<std::uint64_t> const& limit, std::uint64_t n) noexcept {
         return limit.load(std::memory_order_acquire) > n;
     }
