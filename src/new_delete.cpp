@@ -51,7 +51,11 @@
 #error \
     "pooled: no new_delete.cpp on Windows, where each DLL keeps its own operators: use pooled::allocator and pools"
 #endif
+#include <csignal>
+#include <ctime>
+
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -171,6 +175,32 @@ void read_stats() noexcept {
     return true;
 }
 
+// Never ends. Before the first round the process has started, and so has what the thread needs.
+void* work_in_background(void*) noexcept {
+    constexpr timespec k_pause{.tv_sec = 0, .tv_nsec = 250'000'000};
+    for (;;) {
+        static_cast<void>(::nanosleep(&k_pause, nullptr));
+        g_registry.work_in_background();
+    }
+}
+
+// With POOLED_BACKGROUND=1. A forked child has no such thread, and goes on as without.
+void start_background() noexcept {
+    constexpr char const* k_name = "POOLED_BACKGROUND";
+    char const* const value = platform::trusted_variable(k_name);
+    if (value == nullptr || *value == '\0' || std::string_view(value) == "0") return;
+    if (std::string_view(value) != "1")
+        return report_variable(
+            k_name, value, "1: a thread collapses huge pages and returns unused memory; 0 is the default");
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);  // the program's signals are for its own threads
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread{};
+    if (::pthread_create(&thread, nullptr, work_in_background, nullptr) == 0) ::pthread_detach(thread);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 // The upper bits of all addresses of the place where this library maps its memory: 4 TiB from 36 TiB on. Far from where Linux maps what
 // has no place, in either layout (upwards from a third of the addresses; from a quarter on AArch64), from programs, and from what
 // mimalloc (2 to 36 TiB) and Google's tcmalloc (up to 32 TiB) choose.
@@ -218,6 +248,7 @@ void start() {
 #endif
     read_heap_report();
     start();
+    start_background();
 }
 
 void write_all(int file, std::string_view text) noexcept {

@@ -2,6 +2,8 @@
 // What a replacement of the global operator new meets. usage: program PART LIBRARY. The exit status is 0 if the part behaved.
 // Whether the operators are the pool's is tested by address: malloc's functions do not know the blocks.
 
+#include "../support/resident_pages.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -394,6 +396,20 @@ void untrusted_sizes(char const*) {
     }
 }
 
+// With POOLED_BACKGROUND=1: what is not needed returns to the system while the program calls nothing. No test of time: it waits.
+void background(char const*) {
+    constexpr std::size_t k_blocks = 200'000;
+    constexpr std::size_t k_bytes = 1'000;
+    std::vector<void*> blocks(k_blocks);
+    for (void*& one : blocks)
+        one = std::memset(::operator new(k_bytes), 1, k_bytes);
+    std::size_t const peak = test::resident_bytes();
+    for (void* const one : blocks)
+        ::operator delete(one);
+    while (peak != 0 && test::resident_bytes() > peak - k_blocks * k_bytes * 3 / 4)
+        usleep(10'000);
+}
+
 void free_of_new(char const*) {
     void* const p = ::operator new(64);
     std::memset(p, 0, 64);
@@ -445,6 +461,7 @@ int main(int argc, char** argv) {
                                                                   {"static_host", library},
                                                                   {"c_functions", c_functions},
                                                                   {"untrusted_sizes", untrusted_sizes},
+                                                                  {"background", background},
                                                                   {"free_of_new", free_of_new},
                                                                   {"wrong_size", wrong_size},
                                                                   {"release", release},

@@ -74,6 +74,16 @@ public:
         if (m_slabs.has_step()) [[unlikely]]
             m_slabs.do_step();
     }
+    // What slow calls would do, for a pool that nobody calls: called again and again by a thread that does nothing else.
+    void release_in_background() noexcept {
+        if (!m_upstream.is_system()) return;
+        if (m_clock.is_due(0)) release_unused();
+        for (int step = 0; step < k_background_steps && m_slabs.has_step(); ++step)
+            m_slabs.do_step();
+    }
+    void collapse_in_background() noexcept {
+        if (m_slabs.may_collapse()) m_slabs.collapse_one();
+    }
     // A large block was given to a caller, or memory left free by such blocks returned to upstream.
     void note_taken(std::size_t bytes) noexcept {
         std::size_t const left = m_left_free.load(std::memory_order_relaxed);
@@ -94,6 +104,8 @@ private:
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
     // Not for each block: for so many bytes, or a 32nd of the pool's memory.
     static constexpr std::size_t k_least_excess = std::size_t{4} << 20;
+
+    static constexpr int k_background_steps = 64;
 
     [[nodiscard]] bool release_some() noexcept;
     void release_unused() noexcept;

@@ -75,6 +75,9 @@ public:
         scoped_lock const own(m_mutex);
         return cache.core != nullptr && work(*cache.core);
     }
+    // Returns memory that no pool needed for a period, also of pools that nobody calls, and collapses pages of the default pool. Other
+    // pools' are collapsed in their own calls alone: that may take long, and the lock is held, so that none is destroyed meanwhile.
+    POOLED_API void work_in_background() noexcept;
     // Those of the calling thread whose pools were closed.
     void free_closed_caches() noexcept;
 
@@ -179,6 +182,18 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
         detail::directory().release_pool_id(id);
         POOLED_RETHROW;
     }
+}
+
+POOLED_CODE void registry::work_in_background() noexcept {
+    for (std::uint32_t id = 0; id < k_max_pools; ++id) {
+        scoped_lock const own(m_mutex);
+        if (id >= m_end) break;
+        pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
+        if (core != nullptr && !is_foreign(*core) && !core->is_local() && !core->is_closed())
+            core->memory().release_in_background();
+    }
+    if (pool_core* const core = find(k_default_pool_id); core != nullptr && !is_foreign(*core))
+        core->memory().collapse_in_background();
 }
 
 POOLED_CODE void registry::make_unknown() {
