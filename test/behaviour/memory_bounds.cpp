@@ -408,8 +408,9 @@ TYPED_TEST(aged, pool_builds_in_ascending_addresses_of_one_slab_after_another) {
 TYPED_TEST(aged, pool_builds_between_survivors_in_one_slab_after_another) {
     ageing const survivors(this->pool, this->random, k_count / 16);
     // What the thread had cached comes first, then what was freed last: a sixteenth of what was in use.
-    std::size_t const in_use = survivors.size() + pooled::detail::k_max_cached_blocks;
-    built const cached(this->pool, pooled::detail::k_max_cached_blocks + in_use / 16 + 1);
+    std::size_t const at_most = pooled::detail::k_geometry[k_class].burst_blocks();
+    std::size_t const in_use = survivors.size() + at_most;
+    built const cached(this->pool, at_most + in_use / 16 + 1);
     built const blocks(this->pool, k_count - survivors.size() - cached.size());
     std::size_t const slabs = this->pool.stats().classes[k_class].slab_bytes / pooled::detail::k_slab_bytes;
     EXPECT_LE(jumps_in(blocks), slabs / 4) << "of " << slabs << " slabs";

@@ -31,7 +31,7 @@
 // `align`, which divides the size, and the offset of the slab's first block.
 //
 // A thread caches the block freed last, and up to `cache_blocks` addresses of a class: 512 KiB of blocks, but at least 2 and at most
-// 512. It exchanges half of them with the central free list at a time. Of a class over 256 KiB it caches one
+// 512, or `burst_blocks()`. It exchanges half of them with the central free list at a time. Of a class over 256 KiB it caches one
 // (cache/thread_cache.hpp), outside the inlined code.
 //
 // All constexpr; a lookup reads at most one table.
@@ -98,6 +98,7 @@ inline constexpr class_index k_exact = k_class_count;
 inline constexpr class_index k_large = 255;
 
 inline constexpr std::uint32_t k_max_cached_blocks = 512;
+inline constexpr std::uint32_t k_max_burst_blocks = 4096;
 inline constexpr std::size_t k_cached_bytes = std::size_t{512} << 10;
 
 struct class_geometry {
@@ -131,6 +132,11 @@ struct class_geometry {
         std::size_t const rest = bytes - std::size_t{blocks_in(bytes)} * block_bytes;
         std::size_t const colours = detail::smaller(rest, k_granule_bytes - 1) / step + 1;
         return slab / bytes % colours * step;  // slabs that follow each other have different ones
+    }
+    // What a thread caches at most of blocks that it allocated itself.
+    [[nodiscard]] constexpr std::uint32_t burst_blocks() const noexcept {
+        auto const blocks = static_cast<std::uint32_t>(std::bit_floor(k_cached_bytes / block_bytes));
+        return detail::clamp<std::uint32_t>(blocks, cache_blocks, k_max_burst_blocks);
     }
     // The granules of the smallest slab.
     [[nodiscard]] constexpr std::size_t least_granules() const noexcept {

@@ -48,7 +48,9 @@ POOLED_STATE(atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr})
 class cache_set {
 public:
     // A thread that rarely uses a class has a small array for it: 16 addresses or an eighth of the class's maximum, then four times as
-    // many, and so on, as far as thread_cache::k_most_bytes goes. An array whose blocks were not needed is freed.
+    // many, and so on, as far as thread_cache::k_most_bytes goes. An array whose blocks were not needed is freed. Beyond
+    // class_geometry::cache_blocks, to burst_blocks(), goes the array of a thread that has more blocks in use than it caches: it is likely
+    // to free these itself. What others allocated is exchanged often, while its lines are in the processor's caches.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
     // The last one is that of k_exact, of which no thread caches a block.
@@ -154,8 +156,9 @@ public:
             if (list.is_drained()) {
                 list.collect(*mine);
                 free_array(*cache, c);
-            } else if (!grow(*cache, c)) {
+            } else if (!grow(*cache, c, most_for(c, *mine))) {
                 list.flush_half(*mine);
+                if (mine->capacity() > most_for(c, *mine)) shrink(*cache, c);
             }
             if (mine->push(block)) return true;
         }
@@ -261,8 +264,8 @@ public:
 
     [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
 
-    // Moves cached blocks of a class to its central free list. False when the caches of other threads held less than `least` bytes.
-    // O(threads + blocks moved).
+    // Moves cached blocks of a class to its central free list. False when that has none then: the caches of other threads held less than
+    // `least` bytes, or those who hold more are preempted inside their gates. O(threads + blocks moved).
     bool steal(class_index c, std::size_t least) noexcept {
         std::uint64_t blocks = 0;
         for_each([&](thread_cache const& one) {
@@ -270,13 +273,13 @@ public:
         });
         if (blocks * k_geometry[c].block_bytes < least) return false;
         stop();
-        bool is_mine = false;
+        bool has_any = false;
         if (try_scoped_lock const lock((*this)[c]); lock) {
-            is_mine = true;
             collect(c);
+            has_any = (*this)[c].free() != 0;
         }
         resume();
-        return is_mine;
+        return has_any;
     }
 
     // As steal(), for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
@@ -428,8 +431,9 @@ private:
         if (c == k_first_large) visit(sizeof(thread_cache), k_reserved_threads);
         if (c >= k_first_large) visit(recent_blocks::k_least * sizeof(void*), 1);
         if (c >= k_inlined_classes) return;
-        for (std::uint32_t n = 0; n != k_geometry[c].cache_blocks;)
-            visit((n = next_capacity(n, c)) * sizeof(void*), k_reserved_threads);
+        std::uint32_t const most = k_geometry[c].burst_blocks();
+        for (std::uint32_t n = 0; n != most;)
+            visit((n = next_capacity(n, c, most)) * sizeof(void*), k_reserved_threads);
         for (std::size_t n = recent_blocks::k_least; c < k_first_large && n <= recent_blocks::k_most; n *= 2)
             visit(n * sizeof(void*), 1);
     }
@@ -448,23 +452,42 @@ private:
     // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
     [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept;
 
-    [[nodiscard]] static constexpr std::uint32_t next_capacity(std::uint32_t capacity,
-                                                               class_index c) noexcept {
-        std::uint32_t const most = k_geometry[c].cache_blocks;
-        std::uint32_t const first = detail::clamp<std::uint32_t>(most / 8, 2, k_first_capacity);
+    [[nodiscard]] static constexpr std::uint32_t next_capacity(std::uint32_t capacity, class_index c,
+                                                               std::uint32_t most) noexcept {
+        std::uint32_t const first =
+            detail::clamp<std::uint32_t>(k_geometry[c].cache_blocks / 8, 2, k_first_capacity);
         return capacity == 0 ? first : detail::smaller(most, k_growth * capacity);
     }
     // For the owner. False when the array, or all of them, have their full size, or when there is no memory for a larger one.
     static bool grow(thread_cache& cache, class_index c) noexcept {
+        return grow(cache, c, k_geometry[c].cache_blocks);
+    }
+    static bool grow(thread_cache& cache, class_index c, std::uint32_t most) noexcept {
         class_cache& one = cache.classes[c];
         std::uint32_t const capacity = one.capacity();
-        std::uint32_t const next = next_capacity(capacity, c);
+        if (capacity >= most) return false;
+        std::uint32_t const next = next_capacity(capacity, c, most);
         std::size_t const added = std::size_t{next - capacity} * k_geometry[c].block_bytes;
         bool const is_small = capacity == 0 && c < k_first_large;
-        if (added == 0 || (!is_small && cache.array_bytes + added > thread_cache::k_most_bytes)) return false;
+        if (!is_small && cache.array_bytes + added > thread_cache::k_most_bytes) return false;
         if (!one.reserve(next)) return false;
         cache.array_bytes += added;
         return true;
+    }
+    // The capacity that suits what the owner of a full array does.
+    [[nodiscard]] static std::uint32_t most_for(class_index c, class_cache const& one) noexcept {
+        class_geometry const& g = k_geometry[c];
+        bool const is_large = one.capacity() > g.cache_blocks;
+        bool const frees_own = one.net_taken() > (is_large ? 0 : 2 * std::int64_t{one.held()});
+        return frees_own ? g.burst_blocks() : g.cache_blocks;
+    }
+    // For the owner.
+    static void shrink(thread_cache& cache, class_index c) noexcept {
+        class_cache& one = cache.classes[c];
+        std::uint32_t const most = k_geometry[c].cache_blocks;
+        std::uint32_t const capacity = one.capacity();
+        if (one.size() <= most && one.reserve(most))
+            cache.array_bytes -= std::size_t{capacity - most} * k_geometry[c].block_bytes;
     }
     // For the owner. Requires an empty array.
     static void free_array(thread_cache& cache, class_index c) noexcept {

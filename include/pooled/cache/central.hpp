@@ -94,8 +94,8 @@ public:
         if (is_drained()) m_largest = 0;  // it is being used again
         if (free() == 0 && !add_slab(m_class)) return nullptr;
         m_refills.add(1);
-        auto const wanted =
-            static_cast<std::uint32_t>(detail::smaller<std::uint64_t>(free(), cache.capacity() / 2));
+        std::uint32_t const half = detail::smaller(cache.capacity(), k_max_cached_blocks) / 2;
+        auto const wanted = static_cast<std::uint32_t>(detail::smaller<std::uint64_t>(free(), half));
         if (wanted == 0) {
             cache.add_net_taken(1);
             cache.begin_interval();
@@ -194,9 +194,11 @@ public:
         return std::size_t{m_recent.count()} * k_geometry[m_class].block_bytes;
     }
 
-    // The older half of a full cache.
+    // The older half of a full cache. Of blocks that others allocated, more where the cache is larger than one for those.
     void flush_half(class_cache& cache) noexcept {
-        flush_oldest(cache, cache.capacity() / 2);
+        std::uint32_t kept = cache.capacity() / 2;
+        if (cache.net_taken() < 0) kept = detail::smaller(kept, k_geometry[m_class].cache_blocks / 2U);
+        flush_oldest(cache, cache.size() - kept);
         m_flushes.add(1);
     }
 
@@ -209,18 +211,19 @@ public:
     // Takes everything out of a cache whose owner has ended or is stopped.
     void collect(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
-        flush_oldest(cache, k_max_cached_blocks);
+        flush_oldest(cache, cache.size());
         void* const hot = cache.pop_hot();
         if (hot == nullptr) return;
         flush({&hot, 1});
         cache.add_net_taken(-1);
     }
 
-    // Whether nearly all blocks of a large class came back: those of two caches at most are outside, after those of 64. The blocks
-    // that a cache would keep then are the only ones in use of as many slabs.
+    // Whether nearly all blocks of a large class came back: those of two large caches at most are outside, after those of 64 usual
+    // ones. The blocks that a cache would keep then are the only ones in use of as many slabs.
     [[nodiscard]] bool is_drained() const noexcept {
-        std::uint64_t const cached = k_geometry[m_class].cache_blocks;
-        return m_largest >= 64 * cached && outside() <= 2 * cached;
+        class_geometry const& g = k_geometry[m_class];
+        return m_largest >= 64 * std::uint64_t{g.cache_blocks} &&
+               outside() <= 2 * std::uint64_t{g.burst_blocks()};
     }
 
     // The cache's owner has ended: its remote frees stay counted.

@@ -80,7 +80,35 @@ TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {
     EXPECT_EQ(cache.classes[k_other].capacity(), 0U) << "a class that is not used has no array";
     give_back(cache, k_class, more);
     give_back(cache, k_class, blocks);
-    EXPECT_LE(cache.classes[k_class].held(), k_geometry[k_class].cache_blocks + 1);
+    EXPECT_LE(cache.classes[k_class].held(), k_geometry[k_class].burst_blocks() + 1);
+}
+
+TEST_F(cache_set_test, caches_more_for_a_thread_that_frees_what_it_allocated) {
+    constexpr std::uint32_t k_most = k_geometry[k_class].burst_blocks();
+    class_cache const& mine = caches[0].classes[k_class];
+    ASSERT_TRUE(heap.grow(k_class));
+    auto const blocks = take(caches[0], k_class, 2 * k_most);
+    ASSERT_EQ(blocks.size(), 2 * k_most);
+    EXPECT_EQ(mine.capacity(), k_geometry[k_class].cache_blocks) << "nothing was freed yet";
+    give_back(caches[0], k_class, blocks);
+    EXPECT_EQ(mine.capacity(), k_most);
+    EXPECT_EQ(caches[0].array_bytes, k_most * k_geometry[k_class].block_bytes);
+    EXPECT_GE(mine.held(), k_most / 2) << "the next burst finds them";
+}
+
+TEST_F(cache_set_test, caches_the_usual_number_of_what_others_allocated) {
+    std::uint32_t const usual = k_geometry[k_class].cache_blocks;
+    class_cache const& mine = caches[0].classes[k_class];
+    ASSERT_TRUE(heap.grow(k_class));
+    std::size_t const burst = 2 * k_geometry[k_class].burst_blocks();
+    give_back(caches[0], k_class, take(caches[0], k_class, burst));
+    ASSERT_GT(mine.capacity(), usual);
+    for (int i = 0; i < 3; ++i)
+        give_back(caches[0], k_class, take(caches[1], k_class, burst));
+    EXPECT_EQ(mine.capacity(), usual);
+    EXPECT_EQ(caches[0].array_bytes, usual * k_geometry[k_class].block_bytes);
+    EXPECT_LE(mine.held(), usual + 1);
+    EXPECT_TRUE(mine.is_valid());
 }
 
 TEST_F(cache_set_test, gives_an_array_to_who_frees_before_it_allocates) {
