@@ -118,7 +118,7 @@ public:
         }
         if (cache == nullptr) {
             list.lock();
-        } else if (!list.try_lock()) {
+        } else if (!list.try_lock_for_a_moment()) {
             bool is_stalled = false;
             void* const block = allocate_deferred(c, *cache, is_stalled);
             if (block != nullptr || is_stalled) return block;
@@ -142,7 +142,7 @@ public:
         central& list = (*this)[c];
         if (cache == nullptr) {
             list.lock();
-        } else if (!list.try_lock()) {
+        } else if (!list.try_lock_for_a_moment()) {
             if (deallocate_deferred(c, *cache, block)) return true;
             list.lock();
         }
@@ -340,7 +340,7 @@ public:
         for (class_index c = 0; c < k_class_count; ++c) {
             class_cache& one = cache.classes[c];
             if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
-            if (may_defer && !(*this)[c].try_lock()) {
+            if (may_defer && !(*this)[c].try_lock_for_a_moment()) {
                 if ((*this)[c].defer_all(one)) continue;
                 (*this)[c].lock();
             } else if (!may_defer) {
@@ -372,11 +372,11 @@ public:
         (*this)[c].collect(cache.classes[c]);
     }
 
-    // The recent addresses of all classes go to their slabs, which can keep them from other classes. Without a lock;
-    // O(classes + addresses).
+    // The recent addresses of all classes go to their slabs, which can keep them from other classes, and so do those that were deferred
+    // when the lock's last holder had already looked. Without a lock; O(classes + addresses).
     void drain_recent() noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
-            if (!(*this)[c].has_recent()) continue;
+            if (!(*this)[c].has_recent() && !(*this)[c].has_deferred()) continue;
             try_scoped_lock const lock((*this)[c]);
             if (lock) (*this)[c].drain_recent();
         }

@@ -14,7 +14,7 @@
 // that receive none become empty. Once it has no free block, the slab after it in memory is used if that has one, as each jump to
 // another place is slow (heap/free_spans.hpp).
 //
-// Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
+// Invariants: capacity = blocks of the class's slabs, those that were added without the lock included; free = sum of the slabs' free; m_slabs lists those with free > 0,
 //             and none with free == total
 //             outside = capacity - free - recent: blocks in threads' caches or in use
 //             recent <= a sixteenth of outside, or half a cache if other threads are likely to take it, so few slabs are in use for its
@@ -66,18 +66,24 @@ public:
         m_mutex.lock();
         settle();
     }
-    // False: another thread has it, and may not be running.
+    // For work that may be left out. False: another thread has it.
     [[nodiscard]] bool try_lock() noexcept {
-        if (!m_mutex.try_lock_for_a_moment()) return false;
-        settle();
-        return true;
+        bool const is_mine = m_mutex.try_lock();
+        if (is_mine) settle();
+        return is_mine;
+    }
+    // False: another thread has it, and is not running.
+    [[nodiscard]] bool try_lock_for_a_moment() noexcept {
+        bool const is_mine = m_mutex.try_lock_for_a_moment();
+        if (is_mine) settle();
+        return is_mine;
     }
     void unlock() noexcept {
         settle();
         m_mutex.unlock();
     }
 
-    // The three that follow take no lock. They are for the owner of `cache`, inside its gate, when try_lock() failed. False, or null: no
+    // The three that follow take no lock. They are for the owner of `cache`, inside its gate, when try_lock_for_a_moment() failed. False, or null: no
     // memory, or no free slab.
     //
     // The older half of a cache that does not take `block`, and this one.
@@ -190,6 +196,10 @@ public:
         return m_misses;
     }
     [[nodiscard]] bool has_recent() const noexcept { return m_recent.count() != 0; }
+    // Without the lock, whose next holder does what was deferred.
+    [[nodiscard]] bool has_deferred() const noexcept {
+        return m_pool.deferred != nullptr && !deferred().empty();
+    }
     [[nodiscard]] std::size_t recent_bytes() const noexcept {
         return std::size_t{m_recent.count()} * k_geometry[m_class].block_bytes;
     }
@@ -228,7 +238,7 @@ public:
 
     // The cache's owner has ended: its remote frees stay counted.
     void retire(class_cache& cache) noexcept {
-        m_retired_remote_frees.add(cache.net_frees());
+        m_retired_remote_frees.fetch_add(cache.net_frees(), std::memory_order_relaxed);
         collect(cache);
         cache.add_net_taken(-cache.net_taken());
         cache.release();
@@ -251,8 +261,9 @@ public:
     void discard() noexcept {
         m_slabs = slab_list();
         m_recent.clear();
-        m_free = m_capacity = std::uint64_t{0};
-        m_slab_units = std::uint32_t{0};
+        m_free = std::uint64_t{0};
+        m_capacity.subtract(capacity());
+        m_slab_units.subtract(slab_units());
     }
 
     // Returns the free pages of slabs that are partly in use to the system. Returns the number of bytes, without pages that
@@ -267,18 +278,22 @@ public:
     }
 
     [[nodiscard]] std::uint64_t free() const noexcept { return m_free + m_recent.count(); }
-    [[nodiscard]] std::uint64_t capacity() const noexcept { return m_capacity; }
+    [[nodiscard]] std::uint64_t capacity() const noexcept {
+        return m_pool.deferred != nullptr ? m_capacity + deferred().added_blocks() : m_capacity;
+    }
     // Clamped, because another thread may have changed only one of the two counters.
     [[nodiscard]] std::uint64_t outside() const noexcept {
-        std::uint64_t const capacity = m_capacity;
-        return capacity - detail::smaller<std::uint64_t>(capacity, free());
+        std::uint64_t const all = capacity();
+        return all - detail::smaller<std::uint64_t>(all, free());
     }
     [[nodiscard]] std::uint64_t slab_bytes() const noexcept {
-        return std::uint64_t{m_slab_units} * m_pool.heap.unit();
+        return std::uint64_t{slab_units()} * m_pool.heap.unit();
     }
     [[nodiscard]] std::uint64_t refills() const noexcept { return m_refills; }
     [[nodiscard]] std::uint64_t flushes() const noexcept { return m_flushes; }
-    [[nodiscard]] std::uint64_t retired_remote_frees() const noexcept { return m_retired_remote_frees; }
+    [[nodiscard]] std::uint64_t retired_remote_frees() const noexcept {
+        return m_retired_remote_frees.load(std::memory_order_relaxed);
+    }
 
     // The largest number of blocks used at the same time. `unused`: blocks that are outside and were in a cache during the
     // whole time since the last call; exact when this is known for all threads.
@@ -299,15 +314,15 @@ public:
             free += s.free;
             if (!s.is_valid() || s.size_class != m_class || s.free == 0 || s.is_empty()) return false;
         }
-        return free == m_free && this->free() <= m_capacity && m_recent.count() <= m_recent.capacity();
+        return free == m_free && this->free() <= capacity() && m_recent.count() <= m_recent.capacity();
     }
 
 private:
     template <class>
     friend struct record_access;
     [[nodiscard]] deferred_list& deferred() const noexcept { return m_pool.deferred[m_class]; }
-    [[nodiscard]] bool has_deferred() const noexcept {
-        return m_pool.deferred != nullptr && !deferred().empty();
+    [[nodiscard]] std::uint32_t slab_units() const noexcept {
+        return m_pool.deferred != nullptr ? m_slab_units + deferred().added_units() : m_slab_units;
     }
     // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
     [[nodiscard]] deferred_blocks* defer_slab() noexcept;
@@ -318,12 +333,11 @@ private:
     }
     POOLED_NOINLINE void settle_deferred() noexcept {
         deferred_blocks* const all = deferred().take_all();
-        for (deferred_blocks* one = all; one != nullptr; one = one->next) {
-            m_capacity.add(one->added);
-            m_slab_units.add(one->added_units);
-            m_retired_remote_frees.add(one->remote_frees);
-        }
-        m_largest = detail::larger<std::uint64_t>(m_largest, m_capacity);
+        std::uint64_t count = 0;
+        for (deferred_blocks const* one = all; one != nullptr; one = one->next)
+            count += one->count;
+        note_high_water(count);
+        m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
         for (deferred_blocks* one = all; one != nullptr;) {
             flush({one->blocks(), one->count});
             std::exchange(one, one->next)->free();
@@ -417,7 +431,7 @@ private:
         if (s == nullptr) return false;
         m_slabs.push_front(*s);
         m_capacity.add(s->total);
-        m_largest = detail::larger<std::uint64_t>(m_largest, m_capacity);
+        m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
         m_free.add(s->total);
         m_slab_units.add(units_of(*s));
         return true;
@@ -448,19 +462,19 @@ private:
     bool m_is_closed = false;
     std::uint8_t m_class;
     observed<std::uint16_t> m_misses;
-    observed<std::uint32_t> m_slab_units;  // of all slabs
+    observed<std::uint32_t> m_slab_units;  // of all slabs, without deferred().added_units(), modulo 2^32
     observed<std::uint32_t> m_served;
     observed<std::uint32_t> m_failed_at;  // the heap's gains() when it had no block; 0: it may have one
     context const& m_pool;
     slab_list m_slabs;
     recent_blocks m_recent;
     observed<std::uint64_t> m_free;
-    observed<std::uint64_t> m_capacity;
-    std::uint64_t m_largest = 0;  // the largest capacity since it was last drained and used again
+    observed<std::uint64_t> m_capacity;  // without deferred().added_blocks(), modulo 2^64
+    std::uint64_t m_largest = 0;         // the largest capacity since it was last drained and used again
     observed<std::uint64_t> m_high_water;
     observed<std::uint64_t> m_refills;
     observed<std::uint64_t> m_flushes;
-    observed<std::uint64_t> m_retired_remote_frees;
+    atomic<std::uint64_t> m_retired_remote_frees{0};  // also without the lock
 };
 static_assert(sizeof(central) == 2 * k_cache_line);
 

@@ -38,22 +38,17 @@ inline bool central::defer_half(class_cache& cache, void* block) noexcept {
 inline bool central::defer_all(class_cache& cache) noexcept {
     deferred_blocks* const batch = deferred_blocks::make(cache.size() + 1);
     if (batch == nullptr) return false;
-    batch->remote_frees = cache.net_frees();
+    m_retired_remote_frees.fetch_add(cache.net_frees(), std::memory_order_relaxed);
     batch->count = cache.drop_oldest(cache.size(), batch->blocks());
     if (void* const hot = cache.pop_hot()) batch->blocks()[batch->count++] = hot;
     cache.add_net_taken(-cache.net_taken());
     cache.release();
-    deferred().push(*batch);
+    batch->count != 0 ? deferred().push(*batch) : batch->free();
     return true;
 }
 
 inline void* central::refill_deferred(class_cache& cache) noexcept {
     deferred_blocks* mine = deferred().take_all();
-    while (mine != nullptr && mine->count == 0) {  // what is not counted yet stays for the lock's next holder
-        deferred_blocks* const next = mine->next;
-        deferred().push(*mine);
-        mine = next;
-    }
     if (mine != nullptr)
         for (deferred_blocks* rest = mine->next; rest != nullptr;)
             deferred().push(*std::exchange(rest, rest->next));
@@ -70,7 +65,7 @@ inline void* central::refill_deferred(class_cache& cache) noexcept {
     }
     cache.add_net_taken(taken);
     cache.begin_interval();
-    mine->count != 0 || mine->added != 0 ? deferred().push(*mine) : mine->free();
+    mine->count != 0 ? deferred().push(*mine) : mine->free();
     return block;
 }
 
@@ -80,8 +75,8 @@ inline deferred_blocks* central::defer_slab() noexcept {
     if (s == nullptr) return nullptr;
     deferred_blocks* const batch = deferred_blocks::make(s->total);
     if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;
-    batch->added = batch->count = s->total;
-    batch->added_units = units_of(*s);
+    batch->count = s->total;
+    deferred().add(s->total, units_of(*s));
     s->allocate_all(batch->blocks() + s->total);
     return batch;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a thread does to the list of a class while another one has its lock and does not run: blocks that the thread frees, or a slab that
-// it takes from the heap. Whoever has the lock next does the rest.
+// What a thread does to the list of a class while another one has its lock and does not run: blocks that the thread frees, or those of a
+// slab that it takes from the heap. Whoever has the lock next sets their bits; what must not be late, as those blocks may return earlier,
+// is counted at once: how many blocks the class has.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
@@ -18,17 +19,14 @@ namespace detail {
 
 struct deferred_blocks {
     deferred_blocks* next;
-    std::uint32_t count;         // addresses of free blocks, which follow
-    std::uint32_t room;          // for so many
-    std::uint32_t added;         // blocks of a slab that is new to the class, and not counted yet; 0: none
-    std::uint32_t added_units;   // of that slab
-    std::uint64_t remote_frees;  // of a thread that has ended
+    std::uint32_t count;  // addresses of free blocks, which follow: at least one
+    std::uint32_t room;   // for so many
 
     [[nodiscard]] void** blocks() noexcept { return reinterpret_cast<void**>(this + 1); }
     // Null: no memory.
     [[nodiscard]] static deferred_blocks* make(std::uint32_t room) noexcept {
         void* const memory = g_metadata.try_allocate(bytes(room));
-        return memory != nullptr ? ::new (memory) deferred_blocks{nullptr, 0, room, 0, 0, 0} : nullptr;
+        return memory != nullptr ? ::new (memory) deferred_blocks{nullptr, 0, room} : nullptr;
     }
     void free() noexcept { g_metadata.deallocate(this, bytes(room)); }
 
@@ -54,8 +52,25 @@ public:
         return empty() ? nullptr : m_first.exchange(nullptr, std::memory_order_acquire);
     }
 
+    // The blocks of slabs that were added to the class without its lock, and those slabs' units; with it, they may have been removed.
+    [[nodiscard]] std::uint64_t added_blocks() const noexcept {
+        return m_added_blocks.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint32_t added_units() const noexcept {
+        return m_added_units.load(std::memory_order_relaxed);
+    }
+    // Before any other thread can have one of the blocks, and free it.
+    void add(std::uint32_t blocks, std::uint32_t units) noexcept {
+        m_added_blocks.fetch_add(blocks, std::memory_order_relaxed);
+        m_added_units.fetch_add(units, std::memory_order_relaxed);
+    }
+
 private:
+    template <class>
+    friend struct record_access;
     std_atomics::atomic<deferred_blocks*> m_first{nullptr};
+    atomic<std::uint64_t> m_added_blocks{0};
+    atomic<std::uint32_t> m_added_units{0};
 };
 
 }  // namespace detail

@@ -12,6 +12,7 @@
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/deferred_blocks.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
@@ -91,6 +92,9 @@ struct record_access<registry> {
                        .slot_unit = bound_slots::k_unit,
                        .m_central = caches + POOLED_OFFSET(cache_set, m_central),
                        .central_bytes = size<central>(),
+                       .m_deferred = caches + POOLED_OFFSET(cache_set, m_deferred) +
+                                     POOLED_OFFSET(deferred_list, m_first),
+                       .deferred_bytes = size<deferred_list>(),
                        .bytes = size<pool_memory>()};
         std::uint32_t const recent = POOLED_OFFSET(central, m_recent);
         r.of_central = {.lock = POOLED_OFFSET(central, m_mutex) + POOLED_OFFSET(mutex, m_mutex) +
@@ -99,6 +103,10 @@ struct record_access<registry> {
                         .ring_capacity = recent + POOLED_OFFSET(recent_blocks, m_capacity),
                         .ring_begin = recent + POOLED_OFFSET(recent_blocks, m_begin),
                         .ring_count = recent + POOLED_OFFSET(recent_blocks, m_count)};
+        r.of_deferred = {.next = POOLED_OFFSET(deferred_blocks, next),
+                         .count = POOLED_OFFSET(deferred_blocks, count),
+                         .room = POOLED_OFFSET(deferred_blocks, room),
+                         .blocks = size<deferred_blocks>()};
         r.of_cache = {.next = POOLED_OFFSET(thread_cache, links),
                       .bytes = size<thread_cache>(),
                       .recycled = POOLED_OFFSET(thread_cache, recycled),

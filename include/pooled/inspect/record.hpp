@@ -11,7 +11,7 @@
 //                    registry ─▶ cores ─▶ caches, central lists: addresses of blocks that are not in use
 //                    page map ─▶ slabs: a bit for each block, set if it is free
 //
-// A block is in use if its bit is clear and its address is in no cache, recent list or slot of the bound.
+// A block is in use if its bit is clear and its address is in no cache, recent list, deferred list or slot of the bound.
 //
 // The record is constant data. It holds offsets instead of types, so that a reader also understands builds in which members
 // lie elsewhere. k_layout is raised whenever an offset or a meaning changes; a reader refuses numbers that it does not know.
@@ -72,6 +72,7 @@ struct record {
     struct {
         std::uint32_t first_cache, m_slots, slot_count, slot_bytes, slot_address_shift, slot_unit, m_central,
             central_bytes;
+        std::uint32_t m_deferred, deferred_bytes;  // of each class, the first of a list of deferred_blocks
         std::uint32_t bytes;
     } of_memory = {};
 
@@ -79,6 +80,11 @@ struct record {
     struct {
         std::uint32_t lock, ring, ring_capacity, ring_begin, ring_count;
     } of_central = {};
+
+    // deferred_blocks: `count` addresses of free blocks, and room for some.
+    struct {
+        std::uint32_t next, count, room, blocks;
+    } of_deferred = {};
 
     // thread_cache: `recycled` and `classes` are class_caches. The addresses are hot, unless null, and those from first to top.
     struct {

@@ -78,9 +78,12 @@ public:
         m_deferred = {};
         bool const is_recycling = read_extension(get<address>(core + of.m_extension));
         read_slots(memory);
-        for (std::uint32_t c = 0; c < m_layout.geometry.count; ++c)
+        for (std::uint32_t c = 0; c < m_layout.geometry.count; ++c) {
             read_recent(memory + m_layout.of_memory.m_central +
                         std::uint64_t{c} * m_layout.of_memory.central_bytes);
+            read_deferred(memory + m_layout.of_memory.m_deferred +
+                          std::uint64_t{c} * m_layout.of_memory.deferred_bytes);
+        }
         read_caches(memory, is_recycling);
     }
 
@@ -157,6 +160,20 @@ private:
         std::uint32_t const to_end = all < capacity - first ? all : capacity - first;
         for_each_word(ring + std::uint64_t{first} * sizeof(address), to_end, free);
         for_each_word(ring, all - to_end, free);
+    }
+
+    void read_deferred(address list) {
+        auto const& of = m_layout.of_deferred;
+        circle all;
+        for (address at = get<address>(list); at != 0; at = get<address>(at + of.next)) {
+            auto const count = get<std::uint32_t>(at + of.count);
+            auto const room = get<std::uint32_t>(at + of.room);
+            if (all.is_closed_by(at) || count > room || room > k_most)
+                return m_to.doubt(
+                    "a list of deferred blocks was read in the middle of a change: some count as in use");
+            m_to.piece(at, of.blocks + room * sizeof(address));
+            for_each_word(at + of.blocks, count, [this](address one) { m_to.free(one); });
+        }
     }
 
     void read_caches(address memory, bool is_recycling) {

@@ -264,6 +264,50 @@ TEST_F(cache_set_test, knows_of_free_blocks_that_were_deferred_after_the_last_lo
     give_back(caches[0], k_class, blocks);
 }
 
+TEST_F(cache_set_test, counts_the_blocks_of_a_slab_before_it_has_the_lock_of_the_class) {
+    auto const first = take(caches[0], k_class, 1);
+    set[k_class].lock();
+    std::uint64_t const before = set[k_class].capacity();
+    std::uint64_t const bytes = set[k_class].slab_bytes();
+    auto const more =
+        take(caches[1], k_class, before + 1);  // their owners may free them before anybody settles
+    EXPECT_EQ(set[k_class].capacity(), 3 * before);
+    EXPECT_EQ(set[k_class].slab_bytes(), 3 * bytes);
+    set[k_class].unlock();
+    EXPECT_EQ(set[k_class].capacity(), 3 * before);
+    give_back(caches[1], k_class, more);
+    give_back(caches[0], k_class, first);
+    std::scoped_lock const lock(set);
+    set.steal_all([] { return true; });
+    EXPECT_EQ(set[k_class].capacity(), 0U);
+    EXPECT_EQ(set[k_class].slab_bytes(), 0U);
+    EXPECT_GE(set[k_class].note_high_water(0), before + 1);
+    EXPECT_LE(set[k_class].note_high_water(0), 3 * before);
+}
+
+TEST_F(cache_set_test, keeps_the_count_of_remote_frees_when_others_take_what_an_ended_thread_deferred) {
+    auto const blocks = take(caches[0], k_class, 40);
+    caches[0].classes[k_class].add_net_taken(-caches[0].classes[k_class].net_taken());  // another's blocks
+    give_back(caches[0], k_class, blocks);
+    std::uint64_t const frees = caches[0].classes[k_class].net_frees();
+    ASSERT_GE(frees, 40U);
+    set[k_class].lock();
+    set.retire_classes(caches[0], true);
+    auto const again = take(caches[1], k_class, 200);  // all of these, and a slab
+    set[k_class].unlock();
+    EXPECT_EQ(set[k_class].retired_remote_frees(), frees);
+    give_back(caches[1], k_class, again);
+}
+
+TEST_F(cache_set_test, settles_in_time_what_was_deferred_when_the_lock_was_about_to_be_free) {
+    std::vector<void*> blocks = take(caches[0], k_class, 2000);
+    EXPECT_TRUE(set[k_class].defer_half(caches[0].classes[k_class], blocks.back()));
+    blocks.pop_back();
+    set.drain_recent();  // as once in a period, and by a thread that looks for a free slab
+    EXPECT_FALSE(set[k_class].has_deferred());
+    give_back(caches[0], k_class, blocks);
+}
+
 TEST_F(cache_set_test, keeps_all_owners_out_while_it_is_at_the_bound) {
     thread_cache late;
     late.owner = &t_state();

@@ -186,6 +186,27 @@ TEST_F(heap_of, this_process_leaves_out_what_is_reserved_and_what_lies_in_the_sl
         pool.deallocate(reinterpret_cast<void*>(one), 64);
 }
 
+TEST_F(heap_of, this_process_leaves_out_what_was_deferred_for_want_of_a_lock) {
+    constexpr pooled::detail::class_index c = pooled::detail::class_for(64, 8);
+    pooled::pool pool{{.name = "deferred frees"}};
+    std::vector<request> held;
+    for (int i = 0; i < 1000; ++i)
+        held.push_back({pool.allocate(64), 64});
+    pooled::detail::thread_cache* const cache = pooled::detail::t_state().find(test::core_of(pool).id());
+    if (cache == nullptr || cache->classes[c].capacity() < 16) GTEST_SKIP() << "this build has no caches";
+    for (int i = 0; i < 3; ++i) {
+        for (int n = 0; n < 20; ++n) {
+            pool.deallocate(held.back().block, 64);
+            held.pop_back();
+        }
+        ASSERT_TRUE(test::core_of(pool).caches()[c].defer_half(cache->classes[c], held.back().block));
+        held.pop_back();
+    }
+    EXPECT_EQ(blocks_of(pool), starts_of(held));
+    for (request const& one : held)
+        pool.deallocate(one.block, 64);
+}
+
 TEST_F(heap_of, this_process_has_the_blocks_of_a_pool_that_was_destroyed_while_they_were_in_use) {
     auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.name = "closed"});
     auto const object = pool->make_shared<int>(1);

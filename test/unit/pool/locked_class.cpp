@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Plan: a thread has the lock of one size class after the other for long, as one that is preempted there. Others create, exchange and free
+// blocks, begin and end, trim, count and fork meanwhile: they go round the lock (cache/defer.hpp). Each block has its owner's mark.
+
+#include "pooled/pool.hpp"
+
+#include "stress/common.hpp"
+#include "support/in_child.hpp"
+#include "support/internals.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace stress;
+using namespace pooled::detail;
+
+constexpr std::size_t k_sizes[] = {16, 64, 1504, 20'000, 60'000};
+constexpr auto k_long = std::chrono::milliseconds(12);  // three times as long as a thread waits
+
+// While it exists, a thread always has the lock of one of these classes.
+class lock_holder {
+public:
+    explicit lock_holder(pooled::pool& pool)
+        : m_thread([this, &caches = test::core_of(pool).caches()] {
+              for (std::size_t i = 0; !m_stop; ++i) {
+                  central& list = caches[class_of(k_sizes[i % std::size(k_sizes)])];
+                  list.lock();
+                  std::this_thread::sleep_for(k_long);
+                  list.unlock();
+              }
+          }) {}
+    ~lock_holder() {
+        m_stop = true;
+        m_thread.join();
+    }
+    lock_holder(lock_holder const&) = delete;
+    lock_holder& operator=(lock_holder const&) = delete;
+
+private:
+    static class_index class_of(std::size_t bytes) {
+        return bytes <= 32'768 ? class_for(bytes, 8) : large_class_for(bytes, 8);
+    }
+    std::atomic<bool> m_stop{false};
+    std::thread m_thread;
+};
+
+class a_lock_of_a_class : public testing::Test {
+protected:
+    ~a_lock_of_a_class() override { EXPECT_EQ(g_damaged.exchange(0), 0U) << "a block had two owners"; }
+
+    // More than a thread caches, so that it refills and flushes.
+    void use(std::uint64_t seed) {
+        dice r(seed);
+        std::vector<block> mine;
+        std::size_t const bytes = k_sizes[r.below(std::size(k_sizes))];
+        for (std::size_t i = 0; i < 3'000'000 / (bytes + 1000); ++i) {
+            mine.push_back(allocate(pool, bytes));
+            if (i % 8 == 0) mine.back() = exchanged.swap(mine.back(), r.below(64));
+        }
+        for (block const& b : mine)
+            deallocate(pool, b);
+    }
+    void expect_nothing_lost() {
+        exchanged.drain([&](block b) { deallocate(pool, b); });
+        EXPECT_TRUE(test::is_valid(pool));
+        pooled::pool_stats const s = pool.stats();
+        EXPECT_EQ(s.in_use, 0U);
+        for (pooled::size_class_stats const& one : s.classes) {
+            EXPECT_LE(one.high_water, 1'000'000U) << "a count wrapped";
+            EXPECT_LE(one.slab_bytes, s.upstream_bytes);
+        }
+        pool.trim();
+        EXPECT_EQ(pool.stats().upstream_bytes, 0U) << "a block or a slab was lost";
+    }
+
+    pooled::pool pool{{.name = "locked", .chunk_bytes = 512U << 10}};
+    exchange<> exchanged;
+};
+
+TEST_F(a_lock_of_a_class, that_is_held_for_long_loses_and_shares_no_block) {
+    {
+        lock_holder const holder(pool);
+        std::size_t turn = 0;
+        repeatedly const maintenance([&] {
+            if (++turn % 3 == 0) pool.trim();
+            if (turn % 3 == 1) {
+                EXPECT_TRUE(test::is_valid(pool));
+            }
+            EXPECT_LE(pool.stats().in_use, 1'000'000U);
+        });
+        for (std::size_t round = 0; round < scaled(12, 6); ++round)
+            on_threads(3, [&](std::size_t i) {
+                for (std::size_t k = 0; k < 8; ++k)
+                    use(round * 64 + i * 8 + k);
+            });
+    }
+    expect_nothing_lost();
+}
+
+TEST_F(a_lock_of_a_class, that_is_held_for_long_hides_no_free_block_from_a_bounded_pool) {
+    constexpr std::size_t k_threads = 3;
+    constexpr std::size_t k_each = 700;
+    pooled::pool bounded{{.name = "bounded", .max_bytes = k_threads * k_each * 64 + (128U << 10)}};
+    std::atomic<std::size_t> refused{0};
+    {
+        lock_holder const holder(bounded);
+        on_threads(k_threads, [&](std::size_t) {
+            std::vector<block> mine;
+            for (std::size_t round = 0; round < scaled(2000, 200); ++round) {
+                while (mine.size() != k_each) {
+                    mine.push_back(allocate(bounded, 64));
+                    if (mine.back().p == nullptr) ++refused;
+                }
+                for (block const& b : mine)
+                    deallocate(bounded, b);
+                mine.clear();
+            }
+        });
+    }
+    EXPECT_EQ(refused, 0U) << "there was room for all";
+    EXPECT_EQ(bounded.stats().in_use, 0U);
+    EXPECT_TRUE(test::is_valid(bounded));
+}
+
+TEST_F(a_lock_of_a_class, that_is_held_for_long_keeps_no_pool_from_its_end) {
+    for (std::size_t round = 0; round < scaled(24, 8); ++round) {
+        auto mine = std::make_unique<pooled::pool>(pooled::pool_options{.name = "short-lived"});
+        std::pmr::memory_resource* const resource = mine->resource();
+        auto holder = std::make_unique<lock_holder>(*mine);
+        std::vector<void*> out(3);
+        std::atomic<std::size_t> left{out.size()};
+        std::vector<std::thread> threads;
+        for (void*& one : out)
+            threads.emplace_back([&] {
+                std::vector<void*> all;
+                for (std::size_t i = 0; i < 3000; ++i)
+                    all.push_back(mine->allocate(64));
+                one = all.back();
+                all.pop_back();
+                for (void* const p : all)
+                    mine->deallocate(p, 64);
+                --left;
+                while (left.load() != 0)
+                    std::this_thread::yield();
+            });
+        for (std::thread& one : threads)
+            one.join();
+        holder.reset();
+        mine.reset();
+        for (void* const one : out)
+            resource->deallocate(one, 64);
+    }
+}
+
+TEST_F(a_lock_of_a_class, that_is_held_for_long_at_a_fork_leaves_the_child_all_blocks) {
+    if (POOLED_STRESS_TSAN) GTEST_SKIP() << "ThreadSanitizer cannot follow a fork of a process with threads";
+    {
+        lock_holder const holder(pool);
+        std::atomic<std::uint64_t> seed{0};
+        repeatedly const one([&] { use(++seed); });
+        repeatedly const two([&] { use(++seed); });
+        for (std::size_t i = 0; i < scaled(30, 10); ++i)
+            EXPECT_EQ(test::in_child([&] {
+                          for (std::size_t bytes : k_sizes) {
+                              std::vector<block> mine;
+                              for (std::size_t n = 0; n < 300; ++n)
+                                  mine.push_back(allocate(pool, bytes));
+                              for (block const& b : mine)
+                                  deallocate(pool, b);
+                          }
+                          pool.trim();
+                          return g_damaged == 0 && test::is_valid(pool) ? 0 : 1;
+                      }),
+                      0)
+                << i;
+    }
+    expect_nothing_lost();
+}
+
+}  // namespace
