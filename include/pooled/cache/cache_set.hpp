@@ -47,12 +47,6 @@ POOLED_STATE(atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr})
 
 class cache_set {
 public:
-    // A thread that rarely uses a class has a small array for it: 16 addresses or an eighth of the class's maximum, then four times as
-    // many, and so on, as far as thread_cache::k_most_bytes goes. An array whose blocks were not needed is freed. Beyond
-    // class_geometry::cache_blocks, to burst_blocks(), goes the array of a thread that has more blocks in use than it caches: it is likely
-    // to free these itself. What others allocated is exchanged often, while its lines are in the processor's caches.
-    static constexpr std::uint32_t k_first_capacity = 16;
-    static constexpr std::uint32_t k_growth = 4;
     // The last one is that of k_exact, of which no thread caches a block.
     static constexpr class_index k_lists = k_class_count + 1;
 
@@ -132,7 +126,7 @@ public:
         }
         class_cache& mine = cache->classes[c];
         if (void* const block = mine.pop()) return block;  // the owner was stopped
-        grow(*cache, c);
+        cache->grow(c);
         return list.refill(mine);
     }
 
@@ -151,14 +145,14 @@ public:
         class_cache* const mine = cache != nullptr && !is_closed ? &cache->classes[c] : nullptr;
         if (mine != nullptr && c < k_inlined_classes && !is_at_bound()) {
             // operator new and delete use the array alone: without one, each delete would come here.
-            if (mine->capacity() == 0 && mine->held() == 0) grow(*cache, c);
+            if (mine->capacity() == 0 && mine->held() == 0) cache->grow(c);
             if (mine->push(block)) return true;  // or the owner was stopped
             if (list.is_drained()) {
                 list.collect(*mine);
-                free_array(*cache, c);
-            } else if (!grow(*cache, c, most_for(c, *mine))) {
+                cache->free_array(c);
+            } else if (!cache->grow(c, cache->most_for(c))) {
                 list.flush_half(*mine);
-                if (mine->capacity() > most_for(c, *mine)) shrink(*cache, c);
+                if (mine->capacity() > cache->most_for(c)) cache->shrink(c);
             }
             if (mine->push(block)) return true;
         }
@@ -175,7 +169,7 @@ public:
             try_scoped_lock const lock((*this)[c]);
             if (!lock || (*this)[c].is_closed()) continue;
             (*this)[c].flush_unused(cache.classes[c]);
-            if (cache.classes[c].size() == 0) free_array(cache, c);
+            if (cache.classes[c].size() == 0) cache.free_array(c);
         }
         if (cache.large_bytes == 0) return;
         try_scoped_lock const lock(*this);  // of those who steal: they count large_bytes, too
@@ -433,7 +427,7 @@ private:
         if (c >= k_inlined_classes) return;
         std::uint32_t const most = k_geometry[c].burst_blocks();
         for (std::uint32_t n = 0; n != most;)
-            visit((n = next_capacity(n, c, most)) * sizeof(void*), k_reserved_threads);
+            visit((n = thread_cache::next_capacity(n, c, most)) * sizeof(void*), k_reserved_threads);
         for (std::size_t n = recent_blocks::k_least; c < k_first_large && n <= recent_blocks::k_most; n *= 2)
             visit(n * sizeof(void*), 1);
     }
@@ -451,49 +445,6 @@ private:
     }
     // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
     [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept;
-
-    [[nodiscard]] static constexpr std::uint32_t next_capacity(std::uint32_t capacity, class_index c,
-                                                               std::uint32_t most) noexcept {
-        std::uint32_t const first =
-            detail::clamp<std::uint32_t>(k_geometry[c].cache_blocks / 8, 2, k_first_capacity);
-        return capacity == 0 ? first : detail::smaller(most, k_growth * capacity);
-    }
-    // For the owner. False when the array, or all of them, have their full size, or when there is no memory for a larger one.
-    static bool grow(thread_cache& cache, class_index c) noexcept {
-        return grow(cache, c, k_geometry[c].cache_blocks);
-    }
-    static bool grow(thread_cache& cache, class_index c, std::uint32_t most) noexcept {
-        class_cache& one = cache.classes[c];
-        std::uint32_t const capacity = one.capacity();
-        if (capacity >= most) return false;
-        std::uint32_t const next = next_capacity(capacity, c, most);
-        std::size_t const added = std::size_t{next - capacity} * k_geometry[c].block_bytes;
-        bool const is_small = capacity == 0 && c < k_first_large;
-        if (!is_small && cache.array_bytes + added > thread_cache::k_most_bytes) return false;
-        if (!one.reserve(next)) return false;
-        cache.array_bytes += added;
-        return true;
-    }
-    // The capacity that suits what the owner of a full array does.
-    [[nodiscard]] static std::uint32_t most_for(class_index c, class_cache const& one) noexcept {
-        class_geometry const& g = k_geometry[c];
-        bool const is_large = one.capacity() > g.cache_blocks;
-        bool const frees_own = one.net_taken() > (is_large ? 0 : 2 * std::int64_t{one.held()});
-        return frees_own ? g.burst_blocks() : g.cache_blocks;
-    }
-    // For the owner.
-    static void shrink(thread_cache& cache, class_index c) noexcept {
-        class_cache& one = cache.classes[c];
-        std::uint32_t const most = k_geometry[c].cache_blocks;
-        std::uint32_t const capacity = one.capacity();
-        if (one.size() <= most && one.reserve(most))
-            cache.array_bytes -= std::size_t{capacity - most} * k_geometry[c].block_bytes;
-    }
-    // For the owner. Requires an empty array.
-    static void free_array(thread_cache& cache, class_index c) noexcept {
-        cache.array_bytes -= std::size_t{cache.classes[c].capacity()} * k_geometry[c].block_bytes;
-        cache.classes[c].release();
-    }
 
     mutex m_mutex;
     central::context m_pool;

@@ -86,7 +86,7 @@ bool cache_set::with_own(thread_cache& cache, class_index c, Work&& work) noexce
     g_fork_gate.enter();
     bool const is_in = cache.gate.enter();
     if (is_in) {
-        if (c < k_inlined_classes && cache.classes[c].capacity() == 0) grow(cache, c);
+        if (c < k_inlined_classes && cache.classes[c].capacity() == 0) cache.grow(c);
         work(cache.classes[c]);
         cache.gate.leave();
     }

@@ -14,6 +14,7 @@
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/intrusive_list.hpp"
 #include "pooled/base/size_class.hpp"
@@ -89,6 +90,19 @@ struct alignas(2 * k_cache_line) thread_cache {
     }
 
 #if POOLED_HAS_CODE
+    // A thread that rarely uses a class has a small array for it: 16 addresses or an eighth of the class's usual maximum, then four times
+    // as many, and so on, as far as k_most_bytes goes. An array whose blocks were not needed is freed. Beyond
+    // class_geometry::cache_blocks, to burst_blocks(), goes the array of a thread that has more blocks in use than it caches: it is likely
+    // to free these itself. What others allocated is exchanged often, while its lines are in the processor's caches.
+    static constexpr std::uint32_t k_first_capacity = 16;
+    static constexpr std::uint32_t k_growth = 4;
+    [[nodiscard]] static constexpr std::uint32_t next_capacity(std::uint32_t capacity, class_index c,
+                                                               std::uint32_t most) noexcept {
+        std::uint32_t const first =
+            detail::clamp<std::uint32_t>(k_geometry[c].cache_blocks / 8, 2, k_first_capacity);
+        return capacity == 0 ? first : detail::smaller(most, k_growth * capacity);
+    }
+
     // Inside the gate. The block of the class that was freed last, or null.
     [[nodiscard]] void* pop(class_index c) noexcept {
         void* const block = classes[c].pop();
@@ -104,6 +118,40 @@ struct alignas(2 * k_cache_line) thread_cache {
         if (is_too_much || !classes[c].push(block)) return false;
         large_bytes.add(bytes);
         return true;
+    }
+
+    // For the owner, as the next three. False when the array, or all of them, have their full size, or when there is no memory for a
+    // larger one.
+    bool grow(class_index c) noexcept { return grow(c, k_geometry[c].cache_blocks); }
+    bool grow(class_index c, std::uint32_t most) noexcept {
+        std::uint32_t const capacity = classes[c].capacity();
+        if (capacity >= most) return false;
+        std::uint32_t const next = next_capacity(capacity, c, most);
+        std::size_t const added = std::size_t{next - capacity} * k_geometry[c].block_bytes;
+        bool const is_small = capacity == 0 && c < k_first_large;
+        if (!is_small && array_bytes + added > k_most_bytes) return false;
+        if (!classes[c].reserve(next)) return false;
+        array_bytes += added;
+        return true;
+    }
+    // The capacity that suits what the owner of a full array does.
+    [[nodiscard]] std::uint32_t most_for(class_index c) const noexcept {
+        class_geometry const& g = k_geometry[c];
+        class_cache const& one = classes[c];
+        bool const is_large = one.capacity() > g.cache_blocks;
+        bool const frees_own = one.net_taken() > (is_large ? 0 : 2 * std::int64_t{one.held()});
+        return frees_own ? g.burst_blocks() : g.cache_blocks;
+    }
+    void shrink(class_index c) noexcept {
+        std::uint32_t const most = k_geometry[c].cache_blocks;
+        std::uint32_t const capacity = classes[c].capacity();
+        if (classes[c].size() <= most && classes[c].reserve(most))
+            array_bytes -= std::size_t{capacity - most} * k_geometry[c].block_bytes;
+    }
+    // Requires an empty array.
+    void free_array(class_index c) noexcept {
+        array_bytes -= std::size_t{classes[c].capacity()} * k_geometry[c].block_bytes;
+        classes[c].release();
     }
 
     // Frees the arrays. Requires that nothing is held.

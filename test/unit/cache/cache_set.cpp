@@ -74,7 +74,7 @@ protected:
 TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {
     thread_cache& cache = caches[0];
     std::vector<void*> blocks{set.allocate(k_class, &cache)};
-    EXPECT_EQ(cache.classes[k_class].capacity(), cache_set::k_first_capacity);
+    EXPECT_EQ(cache.classes[k_class].capacity(), thread_cache::k_first_capacity);
     auto const more = take(cache, k_class, 1000);
     EXPECT_EQ(cache.classes[k_class].capacity(), k_geometry[k_class].cache_blocks);
     EXPECT_EQ(cache.classes[k_other].capacity(), 0U) << "a class that is not used has no array";
@@ -116,7 +116,7 @@ TEST_F(cache_set_test, gives_an_array_to_who_frees_before_it_allocates) {
     class_cache& receiver = caches[1].classes[k_class];
     ASSERT_FALSE(caches[1].push(k_class, blocks[0]));
     EXPECT_TRUE(set.deallocate(k_class, &caches[1], blocks[0]));
-    EXPECT_EQ(receiver.capacity(), cache_set::k_first_capacity);
+    EXPECT_EQ(receiver.capacity(), thread_cache::k_first_capacity);
     EXPECT_EQ(receiver.pop(), blocks[0]);
     EXPECT_TRUE(receiver.push_array(blocks[0])) << "as operator delete does";
     EXPECT_TRUE(caches[1].push(k_class, blocks[1]));
