@@ -44,7 +44,8 @@ def number(atomic):
 
 def pool_of(core):
     """Name, bytes from upstream and their bound; the bound is empty when there is none."""
-    name = core["m_name"]["elements"].string()
+    array = core["m_name"]
+    name = array[array.type.strip_typedefs().fields()[0]].string()  # the only member of a std::array
     upstream = core["m_memory"]["m_upstream"]
     bound = int(upstream["m_max"])
     return name, number(upstream["m_used"]), "" if bound == UNBOUNDED else f" of at most {bound}"

@@ -65,7 +65,8 @@ public:
         std_atomics::full_barrier();
     }
 
-    [[nodiscard]] bool is_open() const noexcept { return m_limit.load(std::memory_order_relaxed) != 0; }
+    // acquire: pairs with the release in resume(), for an owner who has announced that it is inside.
+    [[nodiscard]] bool is_open() const noexcept { return m_limit.load(std::memory_order_acquire) != 0; }
 
     // Stealing thread only: first stop() each gate, then one heavy barrier, then take() each. False when it was stopped already.
     bool stop() noexcept {

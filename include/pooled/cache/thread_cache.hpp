@@ -92,15 +92,16 @@ struct alignas(2 * k_cache_line) thread_cache {
 #if POOLED_HAS_CODE
     // A thread that rarely uses a class has a small array for it: 16 addresses or an eighth of the class's usual maximum, then four times
     // as many, and so on, as far as k_most_bytes goes. An array whose blocks were not needed is freed. Beyond
-    // class_geometry::cache_blocks, to burst_blocks(), goes the array of a thread that has more blocks in use than it caches: it is likely
-    // to free these itself. What others allocated is exchanged often, while its lines are in the processor's caches.
+    // class_geometry::cache_blocks, to burst_blocks(), the array doubles for a thread that has taken a quarter more blocks than it holds: it is
+    // likely to free these itself. What others allocated is exchanged often, while its lines are in the processor's caches.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
     [[nodiscard]] static constexpr std::uint32_t next_capacity(std::uint32_t capacity, class_index c,
                                                                std::uint32_t most) noexcept {
-        std::uint32_t const first =
-            detail::clamp<std::uint32_t>(k_geometry[c].cache_blocks / 8, 2, k_first_capacity);
-        return capacity == 0 ? first : detail::smaller(most, k_growth * capacity);
+        std::uint32_t const usual = k_geometry[c].cache_blocks;
+        if (capacity == 0) return detail::clamp<std::uint32_t>(usual / 8, 2, k_first_capacity);
+        return capacity < usual ? detail::smaller(usual, k_growth * capacity)
+                                : detail::smaller(most, 2 * capacity);
     }
 
     // Inside the gate. The block of the class that was freed last, or null.
@@ -137,10 +138,11 @@ struct alignas(2 * k_cache_line) thread_cache {
     // The capacity that suits what the owner of a full array does.
     [[nodiscard]] std::uint32_t most_for(class_index c) const noexcept {
         class_geometry const& g = k_geometry[c];
-        class_cache const& one = classes[c];
-        bool const is_large = one.capacity() > g.cache_blocks;
-        bool const frees_own = one.net_taken() > (is_large ? 0 : 2 * std::int64_t{one.held()});
-        return frees_own ? g.burst_blocks() : g.cache_blocks;
+        std::int64_t const taken = classes[c].net_taken();
+        std::int64_t const capacity = classes[c].capacity();
+        if (4 * taken > 5 * capacity) return g.burst_blocks();  // a fifth of them is in use
+        return taken > 0 ? detail::larger<std::uint32_t>(g.cache_blocks, classes[c].capacity())
+                         : g.cache_blocks;
     }
     void shrink(class_index c) noexcept {
         std::uint32_t const most = k_geometry[c].cache_blocks;
