@@ -15,7 +15,7 @@ TOOLS = Path(__file__).resolve().parent.parent
 PACKAGES = ["g++", "ninja-build", "libboost1.81-dev", "nlohmann-json3-dev", "libcli11-dev", "libtbb-dev"]
 PACKAGES += ["libfoonathan-memory-dev", "libpcap-dev", "libtcmalloc-minimal4", "libjemalloc2", "libmimalloc2.0"]
 SPECIAL = {"clang-19", "clang-tidy-19", "doxygen", "chromium", "valgrind", "gdb", "qemu-user", "googletest", "wine64"}
-SPECIAL |= {"universal-ctags"}
+SPECIAL |= {"universal-ctags", "libdw-dev"}
 
 STAND_INS = {
     "dpkg-query": 'sed "s/^/installed /" "$STATE/installed"',
@@ -104,9 +104,9 @@ def test_a_changed_pyproject_installs_the_packages_anew(machine):
         ("package", set(), "quom setuptools"),
         ("lint", {"clang-19", "clang-tidy-19", "universal-ctags"}, "ruff ziglang"),
         ("docs", {"doxygen"}, "mkdocs-material"),
-        ("test gcc:unit", {"googletest"}, ""),
+        ("test gcc:unit", {"googletest", "libdw-dev"}, ""),
         ("test tsan:stress checked:behaviour", {"googletest", "clang-19"}, ""),
-        ("test gcc:unit,consumer", {"googletest", "clang-19", "gdb"}, "conan meson cmake quom"),
+        ("test gcc:unit,consumer", {"googletest", "clang-19", "gdb", "libdw-dev"}, "conan meson cmake quom"),
         ("test aarch64", {"googletest", "qemu-user"}, ""),
         ("test windows", {"googletest", "wine64"}, ""),
         ("test windows-clang", {"googletest", "wine64"}, "ziglang"),
