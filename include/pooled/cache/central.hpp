@@ -14,7 +14,8 @@
 // that receive none become empty. Once it has no free block, the slab after it in memory is used if that has one, as each jump to
 // another place is slow (heap/free_spans.hpp).
 //
-// Invariants: capacity = blocks of the class's slabs, those that were added without the lock included; free = sum of the slabs' free; m_slabs lists those with free > 0,
+// Invariants: capacity = blocks of the class's slabs, those that were added without the lock included;
+//             free = sum of the slabs' free; m_slabs lists those with free > 0,
 //             and none with free == total
 //             outside = capacity - free - recent: blocks in threads' caches or in use
 //             recent <= a sixteenth of outside, or half a cache if other threads are likely to take it, so few slabs are in use for its
@@ -83,8 +84,8 @@ public:
         m_mutex.unlock();
     }
 
-    // The three that follow take no lock. They are for the owner of `cache`, inside its gate, when try_lock_for_a_moment() failed. False, or null: no
-    // memory, or no free slab.
+    // The three that follow take no lock. They are for the owner of `cache`, inside its gate, when try_lock_for_a_moment() failed.
+    // False, or null: no memory, or no free slab.
     //
     // The older half of a cache that does not take `block`, and this one.
     [[nodiscard]] bool defer_half(class_cache& cache, void* block) noexcept;

@@ -52,7 +52,8 @@ public:
         return empty() ? nullptr : m_first.exchange(nullptr, std::memory_order_acquire);
     }
 
-    // The blocks of slabs that were added to the class without its lock, and those slabs' units; with it, they may have been removed.
+    // The blocks of all slabs that were ever added to the class without its lock, and those slabs' units. Who removes such a slab
+    // subtracts it from the list's own counts, which hold the rest, modulo their size.
     [[nodiscard]] std::uint64_t added_blocks() const noexcept {
         return m_added_blocks.load(std::memory_order_relaxed);
     }
