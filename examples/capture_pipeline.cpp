@@ -5,7 +5,7 @@
 //
 //   capture_pipeline --generate trace.pcap --packets 1000000      writes a trace
 //   capture_pipeline --read trace.pcap --write udp.pcap           filters it; statistics each second
-//   capture_pipeline --tails ...                                  packets as long as what arrived, in place of the longest
+//   capture_pipeline --tails ...                                  packets as long as what arrived, instead of the longest
 //   capture_pipeline --stuck ...                                  the writer takes nothing: ask poolheap who has the packets
 //   capture_pipeline --malloc ...                                 the same with std::make_shared, to compare
 //

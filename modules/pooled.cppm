@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The library as a C++20 module: `import pooled;` in place of #include <pooled/pooled.hpp>. Macros are not exported; include
+// The library as a C++20 module: `import pooled;` instead of #include <pooled/pooled.hpp>. Macros are not exported; include
 // <pooled/config.hpp> or <pooled/version.hpp> for them. Macros that change the library (POOLED_CHECKED ...) must have the same value
 // for this file and for sources that include headers of the library.
 //

@@ -107,7 +107,7 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
     """A row a work: make_shared on the mallocs, ours, the limit."""
     rows = list(rows)
     mallocs = list(dict.fromkeys(name for row in rows for name in row.mallocs))
-    best = len(mallocs) > MOST_MALLOC_COLUMNS  # in place of all but glibc
+    best = len(mallocs) > MOST_MALLOC_COLUMNS  # instead of all but glibc
     if best:
         mallocs = [name for name in mallocs if name == "glibc"]
     handles = [name for name in OUR_HANDLES if any(name in row.ours for row in rows)]

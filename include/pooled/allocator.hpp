@@ -125,7 +125,7 @@ public:
 
     pool_allocator() = delete;  // pooled: pass the container its pool: map(pool)
 
-    // No rebind: a derived class would inherit it, and containers would then use this class in place of the derived one.
+    // No rebind: a derived class would inherit it, and containers would then use this class instead of the derived one.
     pool_allocator(Pool& from) noexcept
         : m_core(&detail::pool_access::core(from)) {}  // NOLINT: a pool stands for its allocator
     template <class Other>

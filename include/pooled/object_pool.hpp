@@ -19,7 +19,7 @@
 // without a call of the lifecycle. Acquiring or waiting while the pool is destroyed is undefined.
 //
 // Exceptions of `create`, `validate` and `on_acquire` propagate to the caller, and the pool is as before; the object that validate
-// or on_acquire got is idle again. If `create` throws in place of an invalid object, that object is gone. An object whose
+// or on_acquire got is idle again. If `create` throws instead of an invalid object, that object is gone. An object whose
 // on_release throws is destroyed and no longer counts under the bound; the exception is discarded.
 
 #include "pooled/config.hpp"

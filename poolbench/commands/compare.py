@@ -165,7 +165,7 @@ def _of_files(paths: list[Path], chosen: Selection) -> list[Results]:
 
 
 def compare(
-    files: argument(list[Path] | None, "Two results files, in place of two executables.", metavar="OLD NEW") = None,
+    files: argument(list[Path] | None, "Two results files, instead of two executables.", metavar="OLD NEW") = None,
     bins: option(
         list[Path] | None, "Given twice: the old and the new pooled-bench or checkout.", "--bin", metavar="PATH"
     ) = None,

@@ -103,7 +103,7 @@ def load_all(directory: Path = DIRECTORY) -> dict[str, Real]:
 
 
 def source_lists(directory: Path = APT) -> dict[str, str]:
-    """The machine's package sources, asked for sources in place of programs: name of the file -> its text."""
+    """The machine's package sources, asked for sources instead of programs: name of the file -> its text."""
     found = {}
     for path in [directory / "sources.list", *sorted((directory / "sources.list.d").glob("*"))]:
         if path.suffix in (".list", ".sources") and path.is_file():

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What the tests of `poolbench profile` record; its argument says how it ends, or what it does in place of the usual work.
+// What the tests of `poolbench profile` record; its argument says how it ends, or what it does instead of the usual work.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the stand-ins (stand_ins/) call in place of atomics, locks and the system, and what runs it: Relacy, in relacy.hpp. Without
+// What the stand-ins (stand_ins/) call instead of atomics, locks and the system, and what runs it: Relacy, in relacy.hpp. Without
 // Relacy's header, which must come after all of the library.
 //
 // An atomic, a lock and a datum with one writer are known by their addresses, so that they are as large as in production, and may lie
@@ -32,7 +32,7 @@ void unlock(void const* at);
 
 void light_fence();  // of the owner of a gate: the other side's makes it a fence whenever that matters, here it always is one
 void full_fence();
-void heavy_fence();  // of a thread that steals, in place of membarrier
+void heavy_fence();  // of a thread that steals, instead of membarrier
 void yield();
 [[nodiscard]] unsigned thread_index();
 [[nodiscard]] unsigned iteration();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Atomics, and the barriers of the lock-free parts. A model checker compiles these parts with another header in place of this one
+// Atomics, and the barriers of the lock-free parts. A model checker compiles these parts with another header instead of this one
 // (test/model/stand_ins), so they use no atomic but those of std_atomics:
 //
 //   atomic<T>         load and store with a std::memory_order

@@ -144,7 +144,7 @@ public:
 
     // Requires blocks of the class that are no longer in use. `is_for_another`: another thread is likely to take them. Then the addresses
     // of blocks that fill more than a slab stay here, as both threads write to the bitmaps otherwise (1500 bytes handed over: 12.6 ns
-    // in place of 16; 48 bytes, whose bitmaps are four words: 11.3 in place of 10.2; Zen 4).
+    // instead of 16; 48 bytes, whose bitmaps are four words: 11.3 instead of 10.2; Zen 4).
     void flush(span<void* const> blocks, bool is_for_another = false) noexcept {
         if (blocks.empty()) return;
         is_for_another = is_for_another && blocks.size() * k_geometry[m_class].block_bytes > k_slab_bytes;
@@ -175,8 +175,8 @@ public:
         m_failed_at = std::uint32_t{0};
         m_recent.push(blocks);
     }
-    // How many addresses are kept in place of setting their bits. Of large blocks some: otherwise each one that is handed to another
-    // thread passes through the heap (1 MiB: 575 ns in place of 300, 64 KiB 434 in place of 205; Zen 4).
+    // How many addresses are kept instead of setting their bits. Of large blocks some: otherwise each one that is handed to another
+    // thread passes through the heap (1 MiB: 575 ns instead of 300, 64 KiB 434 instead of 205; Zen 4).
     [[nodiscard]] std::size_t recent_limit(std::size_t flushed, bool is_for_another) const noexcept {
         constexpr std::size_t k_large_bytes = std::size_t{2} << 20;
         if (m_class >= k_first_large)

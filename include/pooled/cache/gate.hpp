@@ -111,7 +111,7 @@ public:
         m_limit.store(k_limit, std::memory_order_release);
     }
 
-    // Stealing thread only, in place of resume(), or for an owner that exists no more: the owner will never enter again.
+    // Stealing thread only, instead of resume(), or for an owner that exists no more: the owner will never enter again.
     void close() noexcept {
         m_limit.store(0, std::memory_order_relaxed);
         m_state.store(k_closed, std::memory_order_release);

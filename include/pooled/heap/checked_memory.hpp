@@ -245,7 +245,7 @@ inline void end_free(std::byte* first, std::byte const* end, std::size_t bytes) 
 // or a dangling reference may still hold it.
 class dead_cores {
 public:
-    // The core whose memory is freed in place of that of `core`, which was destroyed; null: none yet. `rest`: of the pool's memory, which
+    // The core whose memory is freed instead of that of `core`, which was destroyed; null: none yet. `rest`: of the pool's memory, which
     // nobody reads.
     [[nodiscard]] pool_core* exchange(pool_core* core, span<std::byte> rest) noexcept {
         set_mark(core, mark::ended, true);

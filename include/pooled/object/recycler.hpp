@@ -251,7 +251,7 @@ private:
             POOLED_FAIL(
                 "pooled: object_pool: the lifecycle's `create` is empty, and T has no default constructor");
     }
-    // A new object in place of an acquired one that is invalid.
+    // A new object instead of an acquired one that is invalid.
     POOLED_NOINLINE void rebuild(slot& s) {
         destroy_object(s);
         create_in(s);

@@ -112,7 +112,7 @@ public:
     }
 
     // Whether a thread may take one of `available` objects: a waiter that has an offer, or a thread that is not in the queue, if
-    // nobody is without an offer, or in place of the waiter with the last offer.
+    // nobody is without an offer, or instead of the waiter with the last offer.
     [[nodiscard]] bool admit(waiter const* self, std::size_t available) noexcept {
         if (self != nullptr && self->m_is_queued) return self->m_is_offered;
         if (m_waiting == nullptr && m_offers < available) return true;

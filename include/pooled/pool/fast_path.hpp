@@ -157,7 +157,7 @@ private:
 };
 
 // The part inside the gate that the hot block did not serve. Out of line and, for a deallocation, the last call, so the inlined
-// part needs no stack frame. aligned: a burst took 6.9 to 7.3 ns a block in place of 7.1 to 8.2, depending on where the linker put
+// part needs no stack frame. aligned: a burst took 6.9 to 7.3 ns a block instead of 7.1 to 8.2, depending on where the linker put
 // the functions (AMD Zen 4).
 // `at`: thread_cache::offset_of() the class.
 template <sharing Sharing>

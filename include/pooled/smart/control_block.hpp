@@ -146,7 +146,7 @@ inline constexpr bool k_has_shared_code =
     cache.gate.leave();
     return block != nullptr ? block : allocate_slow_or_throw(nullptr, c, bytes, align);
 }
-// Inlines the array's part, and ends with the calls: nothing is saved on the stack, and a burst takes 7.6 ns a node in place of 8.4
+// Inlines the array's part, and ends with the calls: nothing is saved on the stack, and a burst takes 7.6 ns a node instead of 8.4
 // (Intel Xeon).
 template <std::size_t Bytes, std::size_t Align>
 [[nodiscard]] POOLED_COLD_PART void* allocate_shared() {

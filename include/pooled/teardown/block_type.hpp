@@ -14,7 +14,7 @@
 // type, and no copy needs to know the others' numbers.
 //
 // The number is kept as a tag, at its position in these words, so no code shifts it. A pointer to the block_type would need a word of
-// its own, with which each object of up to 120 bytes would take the next size class: 64 bytes in place of 56 for one of 48.
+// its own, with which each object of up to 120 bytes would take the next size class: 64 bytes instead of 56 for one of 48.
 //
 //   0 ... 127       plain: nothing to destroy; the block is the default pool's, of this size class
 //   128 ... 16383   types
