@@ -94,6 +94,34 @@ TEST(large_blocks, of_one_size_after_the_other_leave_no_more) {
     EXPECT_LE(pool.stats().upstream_bytes, k_left) << "what came for one size, another left free";
 }
 
+// A program that grows and shrinks by 100 MiB.
+void grow_and_shrink(pooled::pool& pool, int times) {
+    for (int i = 0; i < times; ++i)
+        test::held_blocks(pool, 200 * k_kib).take(512);
+}
+
+TEST(large_blocks, that_a_program_soon_takes_again_stay_in_the_pool) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.upstream = &upstream, .release_unused_after = std::chrono::hours(1)}};
+    grow_and_shrink(pool, 1);
+    EXPECT_LE(upstream.bytes(), 64 * k_mib) << "it may have been the last time";
+    grow_and_shrink(pool, 2);
+    std::size_t const calls = upstream.allocations();
+    grow_and_shrink(pool, 5);
+    EXPECT_EQ(upstream.allocations(), calls);
+    EXPECT_LE(upstream.bytes(), upstream.most_bytes());
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TEST(large_blocks, that_a_program_takes_again_return_each_time_when_unused_memory_never_does) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(0)}};
+    for (int i = 0; i < 5; ++i) {
+        grow_and_shrink(pool, 1);
+        EXPECT_LE(upstream.bytes(), 64 * k_mib);
+    }
+}
+
 TEST(large_blocks, that_a_thread_has_cached_serve_small_ones_before_the_pool_grows) {
     pooled::pool pool;
     for (std::size_t const kib : {1024, 2048, 3072})
@@ -242,6 +270,15 @@ TEST(unused_memory, goes_back_by_itself) {
         pool, [&] { return upstream.bytes() <= 8 * k_mib && pool.stats().large_cached_bytes == 0; }))
         << upstream.bytes() << ", large blocks " << pool.stats().large_cached_bytes;
     EXPECT_TRUE(test::is_valid(pool));
+}
+
+TEST(unused_memory, goes_back_by_itself_after_a_program_took_it_again_and_again) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(20)}};
+    grow_and_shrink(pool, 10);
+    EXPECT_TRUE(within_deadline(pool, [&] { return upstream.bytes() <= 8 * k_mib; })) << upstream.bytes();
+    grow_and_shrink(pool, 1);
+    EXPECT_LE(upstream.bytes(), 64 * k_mib) << "what it kept, it no longer does";
 }
 
 TEST(unused_memory, stays_when_the_option_says_never_and_when_it_is_reserved) {

@@ -143,6 +143,7 @@ private:
     // What is left over of memory that came for a large block is left free, as if blocks had been there.
     [[nodiscard]] bool grow(block_request const& what) {
         std::size_t const bytes = m_slabs.grow(what);
+        m_release.note_grown(bytes);
         if (what.c >= k_first_large) m_release.note_left_free(bytes);
         return bytes != 0;
     }

@@ -2,7 +2,8 @@
 #pragma once
 
 // When and how much free memory of a pool returns to upstream and the system: what was not needed during a period, and, at once, what
-// large blocks left free beyond a limit.
+// large blocks left free beyond a limit. The limit rises by what the pool takes again in the period in which it returned it, and falls by
+// what was not needed during a period.
 //
 // Any thread may call. Takes the locks of the caches, the lists and the heap, one after the other. O(chunks + spans), but for
 // on_slow_call(): O(1), but once per period.
@@ -37,9 +38,11 @@ public:
 
     static constexpr std::uint32_t k_calls = 32;
 
+    [[nodiscard]] bool is_on() const noexcept { return m_period > 0; }
+
     // `calls`: number of slow calls of the calling thread, which reads the clock at every 32nd.
     [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
-        if (m_period <= 0 || calls % k_calls != 0) return false;
+        if (!is_on() || calls % k_calls != 0) return false;
         std::int64_t const now = platform::coarse_time();
         std::int64_t end = m_end.load(std::memory_order_relaxed);
         if (now < end || !m_end.compare_exchange_strong(end, now + m_period, std::memory_order_relaxed))
@@ -92,6 +95,14 @@ public:
     void note_left_free(std::size_t bytes) noexcept {
         m_left_free.fetch_add(bytes, std::memory_order_relaxed);
     }
+    // So many bytes came from upstream.
+    void note_grown(std::size_t bytes) noexcept {
+        std::size_t const returned = m_returned.load(std::memory_order_relaxed);
+        if (returned == 0) return;
+        std::size_t const again = detail::smaller(returned, bytes);
+        m_returned.store(returned - again, std::memory_order_relaxed);
+        m_kept.fetch_add(again, std::memory_order_relaxed);
+    }
     // Large blocks of so many bytes become free.
     void release_excess(std::size_t freed) noexcept;
     // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
@@ -99,9 +110,10 @@ public:
     std::size_t trim() noexcept;
 
 private:
-    // What large blocks left free returns at once when it is more than this and than what is in use: it may be most of the pool's memory,
-    // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
-    static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
+    // What large blocks left free returns at once when it is more than m_kept and than what is in use: it may be most of the pool's
+    // memory, and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most
+    // programs.
+    static constexpr std::size_t k_least_kept = std::size_t{64} << 20;
     // Not for each block: for so many bytes, or a 32nd of the pool's memory.
     static constexpr std::size_t k_least_excess = std::size_t{4} << 20;
 
@@ -117,6 +129,8 @@ private:
     atomic<std::size_t> m_left_free{0};  // bytes that large blocks left free, and did not take again; a hint
     atomic<std::size_t> m_drain_at{
         0};  // m_left_free when the recent addresses next go to their slabs; a hint
+    atomic<std::size_t> m_kept{k_least_kept};
+    atomic<std::size_t> m_returned{0};  // at once in this period, and not taken again; a hint
 };
 
 inline void memory_release::release_excess(std::size_t freed) noexcept {
@@ -130,11 +144,12 @@ inline bool memory_release::release_some() noexcept {
     std::size_t const left_free = m_left_free.load(std::memory_order_relaxed);
     std::size_t const drain_at = m_drain_at.load(std::memory_order_relaxed);
     if (drain_at > left_free + step) m_drain_at.store(left_free + step, std::memory_order_relaxed);
-    if (left_free <= k_kept_bytes) return false;
+    std::size_t const kept = m_kept.load(std::memory_order_relaxed);
+    if (left_free <= kept) return false;
     std::size_t const recent = m_caches.recent_bytes();
     std::size_t const free = m_slabs.free_bytes() + recent;
     std::size_t const in_use = used - detail::smaller(free, used);
-    if (detail::smaller(free, left_free) <= detail::larger(k_kept_bytes, in_use)) return false;
+    if (detail::smaller(free, left_free) <= detail::larger(kept, in_use)) return false;
     if (m_slabs.has_reservations()) return false;
     // Each recent address keeps a chunk: a few hundred of them kept 723 MiB of 852.
     if (recent != 0 && left_free >= drain_at) {
@@ -144,6 +159,7 @@ inline bool memory_release::release_some() noexcept {
     if (m_slabs.empty_bytes() < step) return false;
     std::size_t const released = m_slabs.release_chunks(left_free);
     note_taken(released);  // what is left in chunks in use still counts
+    if (m_clock.is_on()) m_returned.fetch_add(released, std::memory_order_relaxed);
     return released != 0;
 }
 
@@ -172,9 +188,15 @@ POOLED_NOINLINE inline void memory_release::release_unused() noexcept {
     if (try_scoped_lock const lock(m_caches); lock) m_caches.steal_from_idle();
     m_caches.drain_slots();
     m_caches.drain_recent();
-    if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_kept_bytes)
+    if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_least_kept)
         release_excess(free - free_before);  // large blocks, as if their owners had freed them now
-    m_slabs.begin_purge(m_slabs.take_fewest_free());
+    std::size_t const unneeded = m_slabs.take_fewest_free();
+    std::size_t const needed = m_upstream.used() - detail::smaller(unneeded, m_upstream.used());
+    m_kept.store(
+        detail::larger(k_least_kept, detail::smaller(m_kept.load(std::memory_order_relaxed), needed)),
+        std::memory_order_relaxed);
+    m_returned.store(0, std::memory_order_relaxed);
+    m_slabs.begin_purge(unneeded);
 }
 
 }  // namespace detail
