@@ -304,11 +304,6 @@ TEST_F(object_pool_stress, pools_are_destroyed_while_objects_are_released) {
     }
 }
 
-// Plan: the process forks again and again while threads acquire, release, wait, build and end. In each child the pool must
-// be usable: all that was idle can be acquired, no thread waits, and the pool stays valid. Not under ThreadSanitizer, which
-// does not support threads in a child of a process with threads.
-
-// One thread alone acquires, so that the list's only user does not take its lock.
 TEST(object_pool_stress_of_one_user, is_counted_by_another_thread_while_it_grows) {
     pooled::object_pool<int> pool{{.growth = 4}};
     std::atomic<bool> is_over{false};
@@ -324,6 +319,9 @@ TEST(object_pool_stress_of_one_user, is_counted_by_another_thread_while_it_grows
     EXPECT_GE(pool.capacity(), 20'000U);
 }
 
+// Plan: the process forks again and again while threads acquire, release, wait, build and end. In each child the pool must
+// be usable: all that was idle can be acquired, no thread waits, and the pool stays valid. Not under ThreadSanitizer, which
+// does not support threads in a child of a process with threads.
 TEST(object_pool_fork_stress, a_child_can_use_the_pool) {
     if (POOLED_STRESS_TSAN)
         GTEST_SKIP() << "ThreadSanitizer does not support a fork of a process with threads";

@@ -16,8 +16,8 @@
 // A thread that may build objects does not wait for one that was preempted inside its gate: it builds, and the list stays as it is.
 // Objects enter a cache only if their generation is m_cacheable, which none has in central mode.
 //
-// As long as no thread but one has a cache of the core, that one takes no lock: m_sole is its cache, whose gate it enters instead. Any
-// other thread first takes the lock and stops that gate (section).
+// A thread caches a small part of a bounded pool's objects, so that others seldom enter central mode for those. As long as no other has a
+// cache, it caches more: a pool of up to k_max_cached objects then takes no lock.
 //
 // A list with `grows_early` has its next objects built when the last idle one is acquired, by one thread at a time. Others that find
 // none wait for that thread, and for nothing else. When its objects are outdated, it forgets those in use.
@@ -25,7 +25,7 @@
 // Invariants: m_objects = m_outside + idle + fresh + being built <= bound       outside: in a thread's cache, or with a caller
 //             in use = m_outside − Σ held of the caches
 //             someone waits ⇒ central mode; without an offer ⇒ all that is available has been offered to others
-//             m_sole != null ⇒ no other cache was ever used, or all others were retired
+//             a cache has more space than its share (k_cache_share) ⇒ its thread was the only one when it got that
 // Any thread may call; a local one's for one thread at a time. No user code, no upstream is called under the lock, which is that of
 // the core's caches. recycle_list_slow.hpp has what no cache serves. O(1), but for entering central mode, discard() and count(): O(threads
 // + idle objects).
@@ -215,7 +215,7 @@ private:
     // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, the sum equals the cost of
     // entering central mode, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the same.
     static constexpr std::uint32_t k_central_hits = 1024;
-    // A thread caches a small part of a bounded pool's objects, so that others seldom enter central mode for those.
+    // Of a bounded pool, in a thread that is not the only one.
     static constexpr std::size_t k_cache_share = 16;
     static constexpr std::size_t k_max_cached = 128;
 
@@ -261,50 +261,25 @@ private:
     [[nodiscard]] bool is_central() const noexcept { return m_cacheable != m_generation; }
 
 #if POOLED_HAS_CODE
-    // A critical section: under the lock, or in the gate of the only thread that uses the list. All that no thread's cache serves works in
-    // one, but for count(), is_used_up() and what stops the caches. What it made available is offered to a waiter at its end.
+    // A critical section, under the lock. What it made available is offered to a waiter at its end.
     class section {
     public:
         POOLED_ALWAYS_INLINE explicit section(recycle_list& list) noexcept : m_list(list) {
-            if (thread_cache* const sole = list.m_sole; sole == nullptr || !enter(*sole)) lock();
+            m_list.m_core.caches().lock();
         }
         POOLED_ALWAYS_INLINE ~section() {
             waiter* const to_wake =
                 m_list.m_waiters.empty() ? nullptr : m_list.m_waiters.offer(m_list.available());
-            if (m_gate != nullptr)
-                m_gate->leave();
-            else
-                m_list.m_core.caches().unlock();
+            m_list.m_core.caches().unlock();
             waiter::wake(to_wake);
         }
         section(section const&) = delete;
         section& operator=(section const&) = delete;
 
     private:
-        POOLED_ALWAYS_INLINE bool enter(thread_cache& sole) noexcept {
-            if (t_state().near_caches[m_list.m_index] != &sole || !sole.gate.enter()) return false;
-            m_gate = &sole.gate;
-            if (m_list.m_sole == &sole) return true;  // again: another thread may have ended it
-            sole.gate.leave();
-            m_gate = nullptr;
-            return false;
-        }
-        POOLED_NOINLINE void lock() noexcept {
-            m_list.m_core.caches().lock();
-            m_list.end_sole();
-        }
-
         recycle_list& m_list;
-        detail::gate* m_gate = nullptr;
     };
 
-    // Requires the lock of the caches, and gives it up while it waits for the only thread that used the list.
-    void end_sole() noexcept {
-        if (m_sole == nullptr) return;
-        m_core.caches().stop_every();
-        m_sole = nullptr;
-        m_core.caches().resume();
-    }
     // The calling thread's cache, made if it has none; null when it can have none. One of a foreign core grows in its own copy only.
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* attach() noexcept {
         thread_cache* const mine = t_state().near_caches[m_index];
@@ -315,16 +290,18 @@ private:
 
     // The functions that follow require a section.
 
-    // No thread has another cache, or has ever used it.
+    // No other thread has a cache.
     [[nodiscard]] bool is_only(thread_cache const* mine) const noexcept {
-        if (m_sole != nullptr) return true;
         return m_core.caches().first() == mine && (mine == nullptr || mine->links.next == nullptr);
     }
-    // The cache gets its memory here: in the gate, a thread takes no lock.
-    void choose_sole(thread_cache* mine) noexcept {
-        if (m_sole != nullptr || mine == nullptr || mine != t_state().near_caches[m_index] || !is_only(mine))
-            return;
-        if (mine->recycled.capacity() != 0 || mine->recycled.reserve(m_cache_capacity)) m_sole = mine;
+    [[nodiscard]] std::uint32_t cache_capacity(std::size_t share) const noexcept {
+        return static_cast<std::uint32_t>(
+            detail::clamp<std::size_t>(m_limits.bound / share, 2, k_max_cached));
+    }
+    // False: the cache already has as much space as it may have, or there is no memory.
+    bool grow(thread_cache& mine) noexcept {
+        std::uint32_t const most = cache_capacity(is_only(&mine) ? 1 : k_cache_share);
+        return mine.recycled.capacity() < most && mine.recycled.reserve(most);
     }
     void add_outside() noexcept {
         m_outside.add(1);
@@ -339,11 +316,9 @@ private:
     void collect(class_cache& cache) noexcept;
     // Of those that are stopped.
     void collect_all() noexcept {
-        if (thread_cache* const sole = m_sole) return collect(sole->recycled);
         m_core.caches().for_each_stopped([this](thread_cache& cache) { collect(cache.recycled); });
     }
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t held() noexcept {
-        if (thread_cache* const sole = m_sole) return sole->recycled.held();
         std::size_t sum = 0;
         m_core.caches().for_each([&sum](thread_cache const& cache) { sum += cache.recycled.held(); });
         return sum;
@@ -351,14 +326,14 @@ private:
     // An idle object of the caller's cache or the list; null when there is none. An empty cache is refilled: what is at the list's front is
     // also the first to leave the cache.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_idle(thread_cache* mine) noexcept;
-    void refill(class_cache& cache) noexcept;
+    void refill(thread_cache& mine) noexcept;
     void push_idle(void* p, thread_cache* mine) noexcept;
     // Unless an owner is inside its gate; what the other caches hold is idle then.
     void try_central_mode() noexcept;
     // Gives up the lock while it waits for owners.
     void enter_central_mode() noexcept {
         if (is_central()) return;
-        if (m_sole == nullptr) m_core.caches().stop_every();
+        m_core.caches().stop_every();
         try_central_mode();
     }
     // The product may be larger than any size: it is compared as it is.
@@ -408,11 +383,9 @@ private:
     observed<std::size_t> m_objects;
     observed<std::size_t> m_outside;
     std::uint32_t m_hits = 0;  // acquisitions in a row that found an idle object
-    std::uint32_t const m_cache_capacity;
     recycle_stack m_idle;
 
     recycle_stack m_fresh;
-    observed<thread_cache*> m_sole;
     observed<bool> m_is_short;  // the last growth failed because memory ran out
     observed<std::size_t> m_high_water;
     observed<std::uint64_t> m_built;  // ever

@@ -50,17 +50,20 @@ inline void recycle_list::flush(class_cache& cache, std::uint32_t n) noexcept {
 }
 
 inline void recycle_list::collect(class_cache& cache) noexcept {
-    flush(cache, m_cache_capacity);
+    flush(cache, cache.capacity());
     if (void* const hot = cache.pop_hot()) {
         m_idle.push(node_of(hot));
         m_outside.subtract(1);
     }
+    if (cache.capacity() > cache_capacity(k_cache_share)) cache.release();
 }
 
-inline void recycle_list::refill(class_cache& cache) noexcept {
-    if (m_cache_capacity <= 2 || (cache.capacity() == 0 && !cache.reserve(m_cache_capacity))) return;
+inline void recycle_list::refill(thread_cache& mine) noexcept {
+    class_cache& cache = mine.recycled;
+    if (cache.capacity() == 0) grow(mine);
+    if (cache.capacity() <= 2) return;
     auto const count =
-        static_cast<std::uint32_t>(detail::smaller<std::size_t>(m_cache_capacity / 2 - 1, m_idle.size()));
+        static_cast<std::uint32_t>(detail::smaller<std::size_t>(cache.capacity() / 2 - 1, m_idle.size()));
     void** const array = cache.fill(count);
     std::uint32_t const generation = m_generation;
     for (std::uint32_t i = count; i-- != 0;) {
@@ -75,21 +78,20 @@ inline void recycle_list::push_idle(void* p, thread_cache* mine) noexcept {
     if (mine != nullptr && !is_central()) {
         class_cache& cache = mine->recycled;
         if (cache.push(p)) return;
-        if (cache.capacity() != 0) flush(cache, m_cache_capacity / 2);
-        if (cache.capacity() != 0 || cache.reserve(m_cache_capacity))
-            if (cache.push(p)) return;
+        if (!grow(*mine)) flush(cache, cache.capacity() / 2);
+        if (cache.push(p)) return;
     }
     m_idle.push(node_of(p));
     m_outside.subtract(1);
 }
 
 inline void recycle_list::try_central_mode() noexcept {
-    if (m_sole != nullptr || m_core.caches().stop()) {
+    if (m_core.caches().stop()) {
         m_cacheable = k_none;
         m_hits = 0;
     }
     collect_all();
-    if (m_sole == nullptr) m_core.caches().resume();
+    m_core.caches().resume();
 }
 
 POOLED_ALWAYS_INLINE void* recycle_list::pop_idle(thread_cache* mine) noexcept {
@@ -99,7 +101,7 @@ POOLED_ALWAYS_INLINE void* recycle_list::pop_idle(thread_cache* mine) noexcept {
     void* const p = taken(m_idle.pop());
     if (p == nullptr) return nullptr;
     m_outside.add(1);
-    if (caches && m_idle.size() != 0) refill(mine->recycled);
+    if (caches && m_idle.size() != 0) refill(*mine);
     return p;
 }
 
@@ -207,9 +209,7 @@ POOLED_CODE recycle_list::recycle_list(pool_core& core, recycle_limits const& li
     : pool_extension(&record_access<recycle_list>::k_layout),
       m_core(core),
       m_index(core.slot()),
-      m_limits(limits),
-      m_cache_capacity(static_cast<std::uint32_t>(
-          detail::clamp<std::size_t>(limits.bound / k_cache_share, 2, k_max_cached))) {
+      m_limits(limits) {
     update_spare();
     core.caches().add_recycled();
 }
@@ -234,7 +234,6 @@ POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) 
                 if (waits) enter_central_mode();  // the caches are empty: they stay so
                 waits ? m_waiters.wait(*self) : m_waiters.leave(*self);
             }
-            choose_sole(mine);
         }
         if (waits) return {nullptr, outcome::must_wait};
         if (g.to_build == 0)
@@ -256,10 +255,7 @@ POOLED_CODE void recycle_list::put(void* p) noexcept {
     std::uint32_t const generation = n.generation;
     {
         section const own(*this);
-        if (generation == m_generation) {
-            push_idle(p, mine);
-            return choose_sole(mine);
-        }
+        if (generation == m_generation) return push_idle(p, mine);
     }
     destroy_one(p);
     remove(generation);
@@ -292,7 +288,7 @@ POOLED_CODE void recycle_list::reserve(std::size_t count) {
         section const own(*this);
         more = count > m_objects ? count - m_objects : 0;
         begin_step(more);
-        choose_sole(mine);
+        if (mine != nullptr) grow(*mine);
     }
     recycle_stack built = build(more, true, nullptr);
     std::size_t const missing = more - built.size();
@@ -303,13 +299,10 @@ POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
     recycle_stack all;
     {
         scoped_lock const lock(m_core.caches());
-        if (what == in_use::keep) {
-            end_sole();
+        if (what == in_use::keep)
             m_core.caches().stop();
-        } else {
+        else
             m_core.caches().stop_every();
-            m_sole = nullptr;
-        }
         bool const was_central = is_central();
         if (what != in_use::keep) {
             std::uint32_t const next = m_generation + recycle_node::k_step;
@@ -387,7 +380,6 @@ POOLED_CODE bool recycle_list::is_valid() noexcept {
 }
 // The caches' lock is held.
 POOLED_CODE void recycle_list::retire(thread_cache& cache) noexcept {
-    if (m_sole == &cache) m_sole = nullptr;
     collect(cache.recycled);
     cache.recycled.release();
 }
@@ -401,7 +393,6 @@ POOLED_CODE void recycle_list::forget_objects() noexcept {
     m_idle = m_fresh = recycle_stack();
     m_objects = m_outside = std::size_t{0};
     m_others = k_size_max / 2;  // the list lasts as long as the process
-    m_sole = static_cast<thread_cache*>(nullptr);
     m_builder = nullptr;
     m_hits = 0;
     update_spare();

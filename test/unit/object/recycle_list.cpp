@@ -51,6 +51,7 @@ public:
         void* p = pop<sharing::shared, true>();
         return static_cast<recycle_node*>(p != nullptr ? p : wait(lasting()).object);
     }
+    recycle_node* pop_cached() { return static_cast<recycle_node*>(pop<sharing::shared>()); }
     void give(recycle_node* n) {
         if (!push<sharing::shared>(n, *n)) put(n);
     }
@@ -104,18 +105,36 @@ private:
     owner* m_owner = nullptr;
 };
 
-TEST_F(recycle_list, steps_of_the_only_thread_take_no_lock) {
-    auto& list = make(2);
-    for (int i = 0; i < 17; ++i)
-        static_cast<void>(list.take());
+TEST_F(recycle_list, only_thread_takes_no_lock_for_what_was_built) {
+    auto& list = make(20, 20, false);
+    list.reserve(20);
+    std::vector<recycle_node*> taken;
+    for (int i = 0; i < 20; ++i)
+        taken.push_back(list.take());
+    for (recycle_node* const one : taken)
+        list.give(one);
     {
         pooled::detail::scoped_lock const held(lock());
-        for (int i = 0; i < 10; ++i)
-            EXPECT_NE(list.take(), nullptr);
+        for (recycle_node*& one : taken)
+            EXPECT_NE(one = list.pop_cached(), nullptr);
+        for (recycle_node* const one : taken)
+            EXPECT_TRUE(list.push<sharing::shared>(one, *one));
     }
-    EXPECT_EQ(list.capacity(), 28U);
-    EXPECT_EQ(list.idle(), 1U);
-    EXPECT_EQ(list.count().steps, 14U);
+    EXPECT_EQ(list.idle(), 20U);
+    // No longer the only one: its share of the objects is smaller.
+    test::sleeper second;
+    second.run([&list, &taken] {
+        for (recycle_node*& one : taken)
+            EXPECT_NE(one = list.take(), nullptr);
+    });
+    std::size_t cached = 0;
+    for (recycle_node* const one : taken)
+        if (list.push<sharing::shared>(one, *one))
+            ++cached;
+        else
+            list.put(one);
+    EXPECT_LE(cached, 4U);
+    EXPECT_EQ(list.idle(), 20U);
 }
 
 TEST_F(recycle_list, thread_that_reserves_gets_its_cache_though_no_object_is_built) {
