@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "commands.hpp"
 
-#include "error.hpp"
 #include "report.hpp"
-#include "session.hpp"
-#include "text.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -18,56 +13,67 @@ namespace poolheap {
 
 namespace {
 
-void close(std::ofstream& file, std::string const& path) {
+// Calls write(std::ostream&) for a file that can be written to its end.
+void write_file(std::string const& path, auto&& write) {
+    std::ofstream file(path);
+    if (file) write(file);
     file.close();
     if (!file) throw error(path + " cannot be written: " + std::strerror(errno) + ".");
 }
 
-std::ofstream open(std::string const& path) {
-    std::ofstream file(path);
-    if (!file) throw error(path + " cannot be written: " + std::strerror(errno) + ".");
-    return file;
+// As JSON, or by print(std::ostream&): to the file or to standard output.
+void answer(output_options const& out, json const& all, auto&& print, std::ostream& standard = std::cout) {
+    auto const write = [&](std::ostream& to) {
+        if (out.json)
+            write_json(to, all);
+        else
+            print(to);
+    };
+    if (!out.output.empty()) return write_file(out.output, write);
+    write(standard);
+    if (!standard.flush()) throw error("Standard output cannot be written.");
 }
 
-// write(std::ostream&), to the file or to standard output.
-void with_output(output_options const& out, auto&& write) {
-    if (out.output.empty()) {
-        write(std::cout);
-        if (!std::cout.flush()) throw error("Standard output cannot be written.");
-        return;
+// All that a command needs of one image.
+struct session {
+    session(std::unique_ptr<image> from, std::string const& source)
+        : frozen(std::move(from)),
+          blocks(read_heap(*frozen)),
+          names(*frozen, blocks),
+          references(*frozen, blocks, names),
+          program(source) {
+        // The first file that is mapped is the program.
+        auto const file =
+            std::ranges::find_if(frozen->mappings(), [](auto const& m) { return m.path.starts_with('/'); });
+        if (file != frozen->mappings().end())
+            program = file->path.substr(file->path.rfind('/') + 1) + " (" + source + ')';
     }
-    std::ofstream file = open(out.output);
-    write(file);
-    close(file, out.output);
-}
 
-report make(session& of, output_options const& out, report_options options) {
+    std::unique_ptr<image> frozen;
+    heap blocks;
+    image_naming names;
+    graph references;
+    std::string program;
+};
+
+report make(session const& of, output_options const& out, report_options options) {
     options.retained |= !out.html.empty() || !out.folded.empty();
-    if (!out.html.empty()) options.leaks = options.holders = true;
+    if (!out.html.empty() || out.json) options.leaks = options.holders = true;
     report r = make_report(of.references, options);
-    r.program = of.program;
+    r.all["program"] = of.program;
     return r;
 }
 
 void write_pages(output_options const& out, report const& r) {
-    if (!out.html.empty()) {
-        std::ofstream page = open(out.html);
-        write_html(page, r);
-        close(page, out.html);
-    }
-    if (!out.folded.empty()) {
-        std::ofstream stacks = open(out.folded);
-        write_folded(stacks, r);
-        close(stacks, out.folded);
-    }
+    if (!out.html.empty()) write_file(out.html, [&](std::ostream& to) { write_html(to, r); });
+    if (!out.folded.empty()) write_file(out.folded, [&](std::ostream& to) { write_folded(to, r); });
 }
 
 std::optional<address> parsed(std::string const& text) {
     if (!text.starts_with("0x") && !text.starts_with("0X")) return {};
     address value = 0;
     auto const [end, failed] = std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
-    if (failed != std::errc() || end != text.data() + text.size())
-        throw error('"' + text + "\" is no address; write it in hexadecimal, as in 0x7f1234567890.");
+    if (failed != std::errc() || end != text.data() + text.size()) return {};
     return value;
 }
 
@@ -100,7 +106,7 @@ target find_targets(session const& in, std::string const& of) {
         ++t.objects;
         t.bytes += g[b].bytes;
     };
-    if (parsed(of)) {
+    if (of.starts_with('0')) {
         block_index const b = block_at(in, of);
         mark(b);
         t.what = g.type_of(b).name + " at " + hexadecimal(g[b].begin);
@@ -122,11 +128,10 @@ target find_targets(session const& in, std::string const& of) {
         if (g.is_block(b) && wanted[g.type_id(b)]) mark(b);
     if (t.objects == 0)
         throw error("No object of a type named " + of + " is in use; census lists the types.");
-    std::vector<bool> named(wanted.size(), false);
     std::size_t types = 0;
     for (block_index b = 0; b < g.size(); ++b) {
-        if (!t.marked[b] || named[g.type_id(b)]) continue;
-        named[g.type_id(b)] = true;
+        if (!t.marked[b] || !wanted[g.type_id(b)]) continue;
+        wanted[g.type_id(b)] = false;
         if (++types <= 3) t.what += (types == 1 ? "" : ", ") + g.type_of(b).name;
     }
     if (types > 3) t.what += " and " + std::to_string(types - 3) + " types more";
@@ -152,12 +157,11 @@ std::string owners_found(graph const& g, target const& of) {
     });
     for (root_reference const& r : g.root_references())
         if (counted[r.target]) ++found;
-    std::string text = with_commas(owners) + (owners == 1 ? " owner" : " owners");
-    if (weak != 0) text += " and " + with_commas(weak) + (weak == 1 ? " weak pointer" : " weak pointers");
-    text += found >= owners + weak
-                ? ", all found."
-                : "; " + with_commas(owners + weak - found) + " of them not found: in registers, or packed.";
-    return text;
+    std::string const text =
+        plural(owners, "owner") + (weak != 0 ? " and " + plural(weak, "weak pointer") : "");
+    if (found >= owners + weak) return text + ", all found.\n";
+    return text + "; " + with_commas(owners + weak - found) +
+           " of them not found: in registers, or packed.\n";
 }
 
 report load(std::string const& report_or_image) {
@@ -165,116 +169,90 @@ report load(std::string const& report_or_image) {
     std::ifstream file(report_or_image);
     bool const is_number = report_or_image.find_first_not_of("0123456789") == std::string::npos;
     if (file && !is_number && (file >> std::ws).peek() == '{') return read_json(report_or_image);
-    session s(open_image(report_or_image), report_or_image);
-    return make(s, {}, {});
+    return make(session(open_image(report_or_image), report_or_image), {}, {});
 }
 
 }  // namespace
 
 void census(std::string const& source, output_options const& out) {
-    session s(open_image(source), source);
-    report const r = make(s, out, {out.json, out.json, false});
-    with_output(out, [&](std::ostream& to) {
-        if (out.json) return write_json(to, r);
-        print_census(to, r);
-        print_notes(to, r);
-    });
+    report const r = make(session(open_image(source), source), out, {.leaks = false, .holders = false});
+    answer(out, r.all, [&](std::ostream& to) { print_census(to, r), print_notes(to, r); });
+    write_pages(out, r);
+}
+
+void leaks_command(std::string const& source, output_options const& out) {
+    report const r = make(session(open_image(source), source), out, {.holders = false});
+    answer(out, r.all, [&](std::ostream& to) { print_leaks(to, r), print_notes(to, r); });
     write_pages(out, r);
 }
 
 void write_summary(std::unique_ptr<image> of, std::string const& source, output_options const& out) {
     session s(std::move(of), source);
     s.program = source.substr(source.rfind('/') + 1);
-    report const r = make(s, out, {true, out.json, false});
-    auto const write = [&](std::ostream& to) { out.json ? write_json(to, r) : print_summary(to, r); };
-    if (out.output.empty())
-        write(std::cerr);  // standard output is the program's
-    else
-        with_output(out, write);
-    write_pages(out, r);
-}
-
-void leaks_command(std::string const& source, output_options const& out) {
-    session s(open_image(source), source);
-    report const r = make(s, out, {true, out.json, false});
-    with_output(out, [&](std::ostream& to) {
-        if (out.json) return write_json(to, r);
-        print_leaks(to, *r.leaks);
-        print_notes(to, r);
-    });
+    report const r = make(s, out, {.holders = false});
+    // Standard output is the program's.
+    answer(out, r.all, [&](std::ostream& to) { print_summary(to, r); }, std::cerr);
     write_pages(out, r);
 }
 
 void holders_command(std::string const& source, std::string const& of, output_options const& out) {
-    session s(open_image(source), source);
+    session const s(open_image(source), source);
     target const t = find_targets(s, of);
-    report r = make(s, out, {false, false, false});
-    r.holders = find_holders(s.references, t.marked);
-    for (report::holder_row& row : r.holders)
-        row.of = t.what;
-    with_output(out, [&](std::ostream& to) {
-        if (out.json) return write_json(to, r);
-        to << fit(t.what, 80) << ": " << with_commas(t.objects)
-           << (t.objects == 1 ? " object, " : " objects, ") << in_bytes(t.bytes) << ".\n";
-        if (std::string const found = owners_found(s.references, t); !found.empty()) to << found << '\n';
-        print_holders(to << '\n', r.holders);
+    report r = make(s, {}, {.leaks = false, .holders = false});
+    r.all["holders"] = find_holders(s.references, t.marked);
+    for (json& row : r.all["holders"])
+        row["of"] = t.what;
+    answer(out, r.all, [&](std::ostream& to) {
+        to << fit(t.what, 80) << ": " << plural(t.objects, "object") << ", " << in_bytes(t.bytes) << ".\n"
+           << owners_found(s.references, t) << '\n';
+        print_holders(to, r);
         print_notes(to, r);
     });
 }
 
 void path_command(std::string const& source, std::string const& at, output_options const& out) {
-    session s(open_image(source), source);
+    session const s(open_image(source), source);
     graph const& g = s.references;
     block_index const b = block_at(s, at);
     auto const chain = g.path_to(b);
-    nlohmann::ordered_json steps = nlohmann::ordered_json::array();
-    std::string text;
-    if (!chain) {
-        text = "Nothing reaches " + g.type_of(b).name + " at " + hexadecimal(g[b].begin) + ": it is lost.\n";
-    } else {
-        root const& from = g.roots()[chain->begin.from];
-        std::string const member = g.member_name(chain->begin);
-        text = fit(from.name + (member.empty() ? "" : "." + member), 80) + '\n';
-        steps.push_back({{"root", from.name}, {"offset", chain->begin.offset}, {"member", member}});
-        for (std::size_t i = 0; i < chain->blocks.size(); ++i) {
-            block_index const step = chain->blocks[i];
-            type const& t = g.type_of(step);
-            nlohmann::ordered_json row{
-                {"type", t.name}, {"address", g[step].begin}, {"bytes", g[step].bytes}};
-            std::string line = t.name.empty() ? "buffer" : t.name;
-            if (i + 1 < chain->blocks.size()) {
-                std::uint64_t const offset =
-                    g.member_offset(g.type_id(step), g.offset_of(step, chain->blocks[i + 1]));
-                std::string const name = g.member_name(g.type_id(step), offset);
-                std::uint64_t const shown = g.shown_offset(g.type_id(step), offset);
-                row["offset"] = shown;
-                row["member"] = name;
-                line = place(line, shown, name);
-            }
-            text += "  → " + fit(line, 44) + std::string(46 - columns(fit(line, 44)), ' ') +
-                    hexadecimal(g[step].begin) + ", " + in_bytes(g[step].bytes) + '\n';
-            steps.push_back(std::move(row));
-        }
+    json steps = json::array();
+    if (chain)
+        steps.push_back({{"root", g.roots()[chain->begin.from].name},
+                         {"offset", chain->begin.offset},
+                         {"member", g.member_name(chain->begin)}});
+    for (std::size_t i = 0; chain && i < chain->blocks.size(); ++i) {
+        block_index const step = chain->blocks[i];
+        type_id_t const id = g.type_id(step);
+        json& row = steps.emplace_back(
+            json{{"type", g.names()[id].name}, {"address", g[step].begin}, {"bytes", g[step].bytes}});
+        if (i + 1 == chain->blocks.size()) break;
+        std::uint64_t const offset = g.member_offset(id, g.offset_of(step, chain->blocks[i + 1]));
+        row["offset"] = g.shown_offset(id, offset);
+        row["member"] = g.member_name(id, offset);
     }
-    with_output(out, [&](std::ostream& to) {
-        if (out.json)
-            to << nlohmann::ordered_json{{"poolheap", 1}, {"path", steps}}.dump(
-                      1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
-               << '\n';
-        else
-            to << text;
+    answer(out, {{"poolheap", 1}, {"path", steps}}, [&](std::ostream& to) {
+        if (!chain)
+            to << "Nothing reaches " << g.type_of(b).name << " at " << hexadecimal(g[b].begin)
+               << ": it is lost.\n";
+        for (json const& step : steps) {
+            std::string const member = step.value("member", "");
+            if (step.contains("root")) {
+                std::string const root = step["root"];
+                to << fit(root + (member.empty() ? "" : "." + member), 80) << '\n';
+                continue;
+            }
+            std::string const type = step["type"];
+            std::string const line =
+                fit(place(type.empty() ? "buffer" : type, step.value("offset", 0), member), 44);
+            to << "  → " << line << std::string(46 - columns(line), ' ') << hexadecimal(step["address"])
+               << ", " << in_bytes(step["bytes"]) << '\n';
+        }
     });
 }
 
 void diff_command(std::string const& before, std::string const& after, output_options const& out) {
-    report const first = load(before);
-    report const second = load(after);
-    with_output(out, [&](std::ostream& to) {
-        if (out.json)
-            write_diff_json(to, first, second);
-        else
-            print_diff(to, first, second);
-    });
+    report const first = load(before), second = load(after);
+    answer(out, find_growth(first, second), [&](std::ostream& to) { print_diff(to, first, second); });
 }
 
 }  // namespace poolheap

@@ -24,10 +24,9 @@ void leaks_command(std::string const& source, output_options const& out);
 void holders_command(std::string const& source, std::string const& of, output_options const& out);
 void path_command(std::string const& source, std::string const& at, output_options const& out);
 void diff_command(std::string const& before, std::string const& after, output_options const& out);
-// The status of the program that ran. `write` makes a report of an image.
-using output_writer = void (*)(std::unique_ptr<image> of, std::string const& source,
-                               output_options const& out);
-int run_command(run_options const& options, output_options const& out, output_writer write);
+// The status of the program that ran.
+int run_command(run_options const& options, output_options const& out);
+// The report of `run`: of an image of the program that was started as `source`.
 void write_summary(std::unique_ptr<image> of, std::string const& source, output_options const& out);
 
 }  // namespace poolheap

@@ -3,7 +3,6 @@
 // A core file as an image. Of read-only memory a core file has at most the first pages, so the rest is read from the files that the
 // program had mapped, unless their build-ids say that they are others by now.
 
-#include "error.hpp"
 #include "registers.hpp"
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 #include "pooled/inspect/record.hpp"
 #include "pooled/inspect/walk.hpp"
 
-#include "error.hpp"
 #include "image.hpp"
 
 #include <algorithm>

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -23,6 +24,12 @@
 namespace poolheap {
 
 using address = std::uint64_t;
+
+// What poolheap throws: the message is a sentence for the user, which says what is wrong and, where possible, what to do.
+class error : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
 
 struct mapping {
     address begin = 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The command line of poolheap: docs/heap.md.
 #include "commands.hpp"
-#include "error.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -69,7 +68,7 @@ int main(int argc, char** argv) {
         return app.exit(e) == 0 ? 0 : 2;
     }
     try {
-        if (*run_sub) return poolheap::run_command(run, out, poolheap::write_summary);
+        if (*run_sub) return poolheap::run_command(run, out);
         if (*census_sub) poolheap::census(source, out);
         if (*holders_sub) poolheap::holders_command(source, of, out);
         if (*path_sub) poolheap::path_command(source, of, out);

@@ -9,7 +9,6 @@
 // signal tells it of one; the second one then is a child of init. A child of ours (`run`) is copied once: the copy is our child.
 // Where that cannot be, since a filter of system calls or the machine is in the way, the program stands still as long as the image lives.
 
-#include "error.hpp"
 #include "registers.hpp"
 
 #include <dirent.h>

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "report.hpp"
 
+#include "image.hpp"
+
 #include <algorithm>
+#include <fstream>
 #include <map>
 
 namespace poolheap {
 
 namespace {
+
+constexpr int k_version = 1;
 
 // What owns buffers: a member of a type, or a place in a root. A buffer in a buffer has the owner of the outer one.
 class buffer_owners {
@@ -16,7 +21,7 @@ public:
         std::uint32_t root = k_none;  // not a type but a root
         std::uint64_t offset = 0;
 
-        [[nodiscard]] bool operator==(owner const&) const = default;
+        [[nodiscard]] auto operator<=>(owner const&) const = default;
     };
     static constexpr std::uint32_t k_none = ~std::uint32_t{0};
 
@@ -74,19 +79,18 @@ private:
     }
     std::uint32_t number_of(owner const& o) {
         if (!m_owners.empty() && m_owners[m_last] == o) return m_last;
-        std::string const key =
-            std::to_string(o.type) + ' ' + std::to_string(o.root) + ' ' + std::to_string(o.offset);
-        auto const [at, is_new] = m_numbers.try_emplace(key, static_cast<std::uint32_t>(m_owners.size()));
+        auto const [at, is_new] = m_numbers.try_emplace(o, static_cast<std::uint32_t>(m_owners.size()));
         if (is_new) m_owners.push_back(o);
         return m_last = at->second;
     }
 
     std::vector<std::uint32_t> m_of;  // by block, in m_owners
     std::vector<owner> m_owners;
-    std::unordered_map<std::string, std::uint32_t> m_numbers;
+    std::map<owner, std::uint32_t> m_numbers;
     std::uint32_t m_last = 0;
 };
 
+// What refers to what: sums of these are the rows.
 struct holder_class {
     type_id_t of = k_buffer;
     type_id_t type = k_buffer;
@@ -99,22 +103,40 @@ struct holder_class {
 
 struct hash_of_class {
     std::size_t operator()(holder_class const& c) const {
-        std::uint64_t h = 0;
-        for (std::uint64_t const part : {std::uint64_t{c.of}, std::uint64_t{c.type}, std::uint64_t{c.via},
-                                         std::uint64_t{c.root}, c.offset})
-            h = (h ^ part) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
-        return h;
+        std::uint64_t const types = std::uint64_t{c.of} << 32 | std::uint64_t{c.type} << 16 | c.via;
+        return ((types ^ std::uint64_t{c.root} << 48) * 0x9e3779b97f4a7c15u ^ c.offset) *
+                   0x9e3779b97f4a7c15u >>
+               16;
     }
 };
 
-bool is_larger(report::holder_row const& a, report::holder_row const& b) {
-    return std::tuple(b.references, a.type, a.root, a.offset) <
-           std::tuple(a.references, b.type, b.root, b.offset);
+std::string known_type(graph const& in, type_id_t id) {
+    std::string const& name = in.names()[id].name;
+    return name.empty() ? "buffer that nothing names" : name;
+}
+
+void sort_rows(json& rows, char const* figure) {
+    std::sort(rows.begin(), rows.end(), [&](json const& a, json const& b) {
+        return a[figure] != b[figure] ? a[figure] > b[figure] : a < b;
+    });
+}
+
+// Gives a value what it lacks of an example, as a report of an older version may; false: something is of another type.
+bool complete(json& value, json const& example) {
+    if (value.type() != example.type()) return false;
+    if (example.is_array())
+        return std::all_of(value.begin(), value.end(),
+                           [&](json& each) { return complete(each, example[0]); });
+    bool is_valid = true;
+    if (example.is_object())
+        for (auto const& [key, part] : example.items())
+            is_valid = is_valid && complete(value.emplace(key, part).first.value(), part);
+    return is_valid;
 }
 
 }  // namespace
 
-std::vector<report::holder_row> find_holders(graph const& in, std::vector<bool> const& marked) {
+json find_holders(graph const& in, std::vector<bool> const& marked) {
     buffer_owners const owners(in);
     struct sum {
         std::size_t references = 0, bytes = 0;
@@ -156,35 +178,30 @@ std::vector<report::holder_row> find_holders(graph const& in, std::vector<bool> 
             count({marked.empty() ? in.type_id(r.target) : k_buffer, k_buffer, k_buffer, r.from, r.offset},
                   r.target);
     // What reads the same is one row: the pointers of a map to its first, last and root node are one holder.
-    std::map<std::tuple<type_id_t, std::string, std::uint64_t, std::string, type_id_t>, report::holder_row>
-        by_text;
+    std::map<std::string, json> by_text;
     for (auto const& [c, s] : sums) {
-        report::holder_row row;
-        row.of = in.names()[c.of].name;
-        row.offset = c.offset;
-        if (c.root != buffer_owners::k_none) {
-            row.root = in.roots()[c.root].name;
-            row.member = in.member_name({c.root, static_cast<std::uint32_t>(c.offset), 0});
-        } else {
-            row.type = in.names()[c.type].name;
-            row.member = in.member_name(c.type, c.offset);
-            row.offset = in.shown_offset(c.type, c.offset);
-        }
-        if (c.via != k_buffer) row.via = in.names()[c.via].name;
-        bool const is_at_offset = row.root.empty() && row.member.empty();
-        auto const at =
-            by_text.try_emplace({c.of, row.root.empty() ? row.type : row.root,
-                                 is_at_offset ? row.offset : ~std::uint64_t{0}, row.member, c.via});
-        report::holder_row& sum = at.first->second;
-        row.offset = at.second ? row.offset : std::min(row.offset, sum.offset);
-        row.references = sum.references + s.references;
-        row.bytes = sum.bytes + s.bytes;
-        sum = std::move(row);
+        bool const is_root = c.root != buffer_owners::k_none;
+        std::string const member = is_root ? in.member_name({c.root, static_cast<std::uint32_t>(c.offset), 0})
+                                           : in.member_name(c.type, c.offset);
+        json row{{"of", in.names()[c.of].name},
+                 {"type", is_root ? "" : in.names()[c.type].name},
+                 {"root", is_root ? in.roots()[c.root].name : ""},
+                 {"offset", is_root ? c.offset : in.shown_offset(c.type, c.offset)},
+                 {"member", member},
+                 {"via", c.via != k_buffer ? in.names()[c.via].name : ""}};
+        json key = row;
+        if (is_root || !member.empty()) key.erase("offset");
+        auto const [at, is_new] = by_text.try_emplace(
+            key.dump(-1, ' ', false, json::error_handler_t::replace) + std::to_string(c.of), row);
+        json& sum = at->second;
+        sum["offset"] = std::min(sum["offset"], row["offset"]);
+        sum["references"] = sum.value("references", std::size_t{0}) + s.references;
+        sum["bytes"] = sum.value("bytes", std::size_t{0}) + s.bytes;
     }
-    std::vector<report::holder_row> rows;
+    json rows = json::array();
     for (auto& [text, row] : by_text)
         rows.push_back(std::move(row));
-    std::sort(rows.begin(), rows.end(), is_larger);
+    sort_rows(rows, "references");
     return rows;
 }
 
@@ -198,12 +215,11 @@ report make_report(graph const& of, report_options const& options) {
     auto const key = [](type_id_t type, block const& b) {
         return std::uint64_t{type} << 32 | std::uint64_t{b.pool} << 1 | (b.state == idle ? 1 : 0);
     };
+    std::size_t objects = 0, bytes = 0, unnamed = 0;
     blocks.for_each_block([&](block_index b, block const& own) {
         sum& s = sums[key(of.type_id(b), own)];
-        ++s.objects;
-        s.bytes += own.bytes;
-        ++r.objects;
-        r.bytes += own.bytes;
+        ++s.objects, ++objects;
+        s.bytes += own.bytes, bytes += own.bytes;
     });
     of.reader().first_words(type_namer::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
         kind const k = of.type_of(b).kind;
@@ -214,41 +230,74 @@ report make_report(graph const& of, report_options const& options) {
     });
     leaks const lost = options.leaks || options.retained ? find_leaks(of) : leaks{};
     if (options.retained) r.retained = find_retained(of, lost);
+    json types = json::array();
     for (auto const& [k, s] : sums) {
-        type_id_t const id = static_cast<type_id_t>(k >> 32);
+        auto const id = static_cast<type_id_t>(k >> 32);
         type const& t = of.names()[id];
-        std::string name = t.name.empty() ? "buffer that nothing names" : t.name;
-        if (k & 1) name = "idle " + name;
-        pool_info const& pool = blocks.pools[(k & 0xffffffff) >> 1];
-        r.types.push_back({std::move(name), std::string(name_of(t.kind)), pool.name, s.objects, s.bytes,
-                           s.weak_only, options.retained ? r.retained.by_type[id] : 0});
-        if (t.kind == kind::buffer && t.layout < 0) r.unnamed_bytes += s.bytes;
+        types.push_back({{"type", (k & 1 ? "idle " : "") + known_type(of, id)},
+                         {"kind", name_of(t.kind)},
+                         {"pool", blocks.pools[(k & 0xffffffff) >> 1].name},
+                         {"objects", s.objects},
+                         {"bytes", s.bytes},
+                         {"weak_only", s.weak_only},
+                         {"retained", options.retained ? r.retained.by_type[id] : 0}});
+        if (t.kind == kind::buffer && t.layout < 0) unnamed += s.bytes;
     }
-    std::sort(r.types.begin(), r.types.end(), [](report::type_row const& a, report::type_row const& b) {
-        return std::tuple(b.bytes, a.type, a.pool) < std::tuple(a.bytes, b.type, b.pool);
-    });
-    if (options.leaks) {
-        r.leaks = {lost.objects, lost.bytes, {}};
-        for (leak_group const& g : lost.groups) {
-            report::leak_row row{g.times, g.objects, g.bytes, g.is_cycle, g.length, {}};
-            for (leak_step const& s : g.steps) {
-                std::string const& name = of.names()[s.type].name;
-                row.cycle.push_back({name.empty() ? "buffer that nothing names" : name,
-                                     of.shown_offset(s.type, s.offset), s.member});
-            }
-            r.leaks->groups.push_back(std::move(row));
-        }
-    }
-    if (options.holders) r.holders = find_holders(of);
-    r.notes = blocks.doubts;
-    for (std::string const& remark : of.from().remarks())
-        r.notes.push_back(remark);
+    sort_rows(types, "bytes");
+    std::vector<std::string> notes = blocks.doubts;
+    notes.insert(notes.end(), of.from().remarks().begin(), of.from().remarks().end());
     if (double const stopped = of.from().stopped_seconds(); stopped != 0) {
         char text[80];
         std::snprintf(text, sizeof text, "The program stood still for %.1f ms.", stopped * 1000);
-        r.notes.emplace_back(text);
+        notes.emplace_back(text);
     }
+    r.all = {{"poolheap", k_version}, {"program", ""},           {"objects", objects},
+             {"bytes", bytes},        {"types", types},          {"unnamed_bytes", unnamed},
+             {"notes", notes},        {"holders", json::array()}};
+    if (options.holders) r.all["holders"] = find_holders(of);
+    if (!options.leaks) return r;
+    json groups = json::array();
+    for (leak_group const& g : lost.groups) {
+        json cycle = json::array();
+        for (leak_step const& s : g.steps)
+            cycle.push_back({{"type", known_type(of, s.type)},
+                             {"offset", of.shown_offset(s.type, s.offset)},
+                             {"member", s.member}});
+        groups.push_back({{"times", g.times},
+                          {"objects", g.objects},
+                          {"bytes", g.bytes},
+                          {"is_cycle", g.is_cycle},
+                          {"length", g.length},
+                          {"cycle", cycle}});
+    }
+    r.all["leaks"] = {{"objects", lost.objects}, {"bytes", lost.bytes}, {"groups", groups}};
     return r;
+}
+
+void write_json(std::ostream& to, json const& all) {
+    // Names come from foreign files: what is no UTF-8 is replaced.
+    to << all.dump(1, ' ', false, json::error_handler_t::replace) << '\n';
+}
+
+report read_json(std::string const& path) {
+    std::ifstream from(path);
+    if (!from) throw error("The report " + path + " cannot be opened.");
+    json all = json::parse(from, nullptr, false);
+    if (!all.is_object() || !all.contains("poolheap"))
+        throw error(path + " is not a report of poolheap; write one with --json --output FILE.");
+    if (all["poolheap"] != k_version)
+        throw error("The report " + path + " has version " + all["poolheap"].dump() +
+                    "; this program knows version " + std::to_string(k_version) + ".");
+    json const expected = json::parse(R"({"program": "", "objects": 0, "bytes": 0,
+        "types": [{"type": "", "kind": "", "pool": "", "objects": 0, "bytes": 0}],
+        "holders": [{"of": "", "type": "", "offset": 0, "member": "", "root": "", "references": 0, "bytes": 0}]})");
+    json const lost = json::parse(R"({"groups": [{"times": 0, "bytes": 0, "is_cycle": true, "length": 0,
+        "cycle": [{"type": "", "offset": 0, "member": ""}]}]})");
+    bool is_valid = !all.contains("leaks") || complete(all["leaks"], lost);
+    for (auto const& [key, part] : expected.items())
+        is_valid = is_valid && all.contains(key) && complete(all[key], part);
+    if (!is_valid) throw error("The report " + path + " cannot be read: it is damaged.");
+    return {std::move(all), {}};
 }
 
 }  // namespace poolheap

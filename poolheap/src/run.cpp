@@ -6,7 +6,6 @@
 //
 // The program is traced by its first thread alone and for these events alone: nothing is slower while nothing is asked.
 #include "commands.hpp"
-#include "error.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -86,7 +85,7 @@ int start(run_options const& options, std::string const& preload) {
 }
 
 // Its first thread is stopped by an event, or let go so that open_process may have it.
-void report_copy(int child, run_options const& options, output_options const& out, output_writer write) {
+void report_copy(int child, run_options const& options, output_options const& out) {
     int status = 0;
     ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr);
     if (waitpid(child, &status, __WALL) != child || !WIFSTOPPED(status) || status >> 16 == PTRACE_EVENT_EXIT)
@@ -100,12 +99,12 @@ void report_copy(int child, run_options const& options, output_options const& ou
     }
     // The program goes on; traced again, for its end.
     ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT);
-    if (copy) write(std::move(copy), options.command[0], out);
+    if (copy) write_summary(std::move(copy), options.command[0], out);
 }
 
 }  // namespace
 
-int run_command(run_options const& options, output_options const& out, output_writer write) {
+int run_command(run_options const& options, output_options const& out) {
     std::string const preload = library(options.preload);
     int const child = start(options, preload);
     g_child = child;
@@ -120,7 +119,7 @@ int run_command(run_options const& options, output_options const& out, output_wr
     while (true) {
         if (g_is_asked) {
             g_is_asked = 0;
-            report_copy(child, options, out, write);
+            report_copy(child, options, out);
         }
         int status = 0;
         if (waitpid(child, &status, __WALL) != child) {
@@ -132,7 +131,7 @@ int run_command(run_options const& options, output_options const& out, output_wr
         int const event = status >> 16;
         if (event == PTRACE_EVENT_EXIT) {
             try {
-                write(open_frozen(child, {stopped_thread(child, child)}), options.command[0], out);
+                write_summary(open_frozen(child, {stopped_thread(child, child)}), options.command[0], out);
             } catch (error const& e) {
                 std::fprintf(stderr, "poolheap: %s\n", e.what());
             }

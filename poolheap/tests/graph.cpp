@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The analysis on heaps made by hand: references, roots, names of buffers, lost groups, retained bytes.
-#include "error.hpp"
 #include "fake_heap.hpp"
 #include "report.hpp"
-#include "text.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -188,7 +186,7 @@ TEST(Leaks, TwoHundredPairsAreOneGroupOfTwoHundredTimes) {
     EXPECT_EQ(found.groups[0].times, 200u);
     EXPECT_TRUE(found.groups[0].is_cycle);
     std::ostringstream text;
-    print_leaks(text, *make_report(g, {}).leaks);
+    print_leaks(text, make_report(g, {}));
     EXPECT_NE(text.str().find("Connection::session → Session::conn → Connection"), std::string::npos)
         << text.str();
 }
@@ -360,12 +358,12 @@ TEST(Holders, ABufferBetweenIsPassedAndTheMemberThatHoldsItIsNamed) {
     std::vector<bool> packets(g.size());
     for (block_index b = 0; b < g.size(); ++b)
         packets[b] = g.type_of(b).name == "Packet";
-    auto const rows = find_holders(g, packets);
+    json const rows = find_holders(g, packets);
     ASSERT_EQ(rows.size(), 1u);
-    EXPECT_EQ(rows[0].type, "Queue");
-    EXPECT_EQ(rows[0].member, "items");
-    EXPECT_EQ(rows[0].offset, 8u);
-    EXPECT_EQ(rows[0].references, 4u);
+    EXPECT_EQ(rows[0]["type"], "Queue");
+    EXPECT_EQ(rows[0]["member"], "items");
+    EXPECT_EQ(rows[0]["offset"], 8u);
+    EXPECT_EQ(rows[0]["references"], 4u);
 }
 
 // ---- reports
@@ -381,8 +379,8 @@ report example() {
     h.refer_from_global("g", 0, h.add("Table", kind::virtual_object));
     graph const g = h.build();
     report r = make_report(g, {true, true, true});
-    r.program = "server";
-    r.notes = {"A note."};
+    r.all["program"] = "server";
+    r.all["notes"] = {"A note."};
     return r;
 }
 
@@ -391,7 +389,7 @@ TEST(Report, JsonHasTheDocumentedKeysAndReadsBackAsItWas) {
     std::string const path = testing::TempDir() + "poolheap-report.json";
     {
         std::ofstream file(path);
-        write_json(file, r);
+        write_json(file, r.all);
     }
     auto const all = nlohmann::json::parse(std::ifstream(path));
     for (char const* key : {"type", "kind", "pool", "objects", "bytes", "weak_only"})
@@ -404,17 +402,7 @@ TEST(Report, JsonHasTheDocumentedKeysAndReadsBackAsItWas) {
         EXPECT_TRUE(all["leaks"]["groups"][0]["cycle"][0].contains(key)) << key;
     for (char const* key : {"type", "offset", "member", "root", "references"})
         EXPECT_TRUE(all["holders"][0].contains(key)) << key;
-    report const back = read_json(path);
-    std::ostringstream before, after;
-    write_json(before, r);
-    report copy = back;
-    copy.retained = r.retained;
-    for (std::size_t i = 0; i < copy.types.size(); ++i)
-        copy.types[i].retained = r.types[i].retained;
-    copy.unnamed_bytes = r.unnamed_bytes;
-    copy.notes = r.notes;
-    write_json(after, copy);
-    EXPECT_EQ(before.str(), after.str());
+    EXPECT_EQ(read_json(path).all, r.all);
 }
 
 TEST(Report, AFileThatIsNoReportIsRefusedInASentence) {
@@ -430,13 +418,18 @@ TEST(Report, AFileThatIsNoReportIsRefusedInASentence) {
 TEST(Report, TextFitsEightyColumns) {
     report r = example();
     for (int i = 0; i < 50; ++i)
-        r.types.push_back({std::string(200, 'x'), "shared", "a pool with a very long name", 1u << 30,
-                           std::size_t{1} << 50, 3, 0});
-    r.leaks->groups[0].cycle[0].type = std::string(100, 'y');
-    r.holders[0].type = std::string(100, 'z');
+        r.all["types"].push_back({{"type", std::string(200, 'x')},
+                                  {"kind", "shared"},
+                                  {"pool", "a pool with a very long name"},
+                                  {"objects", 1u << 30},
+                                  {"bytes", std::size_t{1} << 50},
+                                  {"weak_only", 3},
+                                  {"retained", 0}});
+    r.all["leaks"]["groups"][0]["cycle"][0]["type"] = std::string(100, 'y');
+    r.all["holders"][0]["type"] = std::string(100, 'z');
     std::ostringstream text;
     print_summary(text, r);
-    print_holders(text, r.holders);
+    print_holders(text, r);
     print_diff(text, example(), r);
     std::istringstream lines(text.str());
     for (std::string line; std::getline(lines, line);)
@@ -447,9 +440,10 @@ TEST(Report, TextFitsEightyColumns) {
 TEST(Report, DiffNamesFirstWhatGrewMost) {
     report const before = example();
     report after = before;
-    after.types[1].objects += 10;
-    after.types[1].bytes += 640;
-    after.types[0].bytes += 64;
+    auto const grow = [&](json& figure, int by) { figure = figure.get<int>() + by; };
+    grow(after.all["types"][1]["objects"], 10);
+    grow(after.all["types"][1]["bytes"], 640);
+    grow(after.all["types"][0]["bytes"], 64);
     std::ostringstream text;
     print_diff(text, before, after);
     std::string const all = text.str();
@@ -473,7 +467,7 @@ TEST(Report, FoldedStacksSumUpToTheHeap) {
     std::size_t sum = 0;
     for (std::string line; std::getline(lines, line);)
         sum += std::stoul(line.substr(line.rfind(' ')));
-    EXPECT_EQ(sum, r.bytes);
+    EXPECT_EQ(sum, r.all["bytes"]);
     EXPECT_NE(stacks.str().find("global g;Table 64"), std::string::npos) << stacks.str();
 }
 

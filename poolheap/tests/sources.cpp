@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Processes, frozen children and core files as images, and their symbols.
 #include "elf.hpp"
-#include "error.hpp"
 #include "image.hpp"
 #include "programs.hpp"
 #include "symbols.hpp"
