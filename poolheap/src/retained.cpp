@@ -2,6 +2,7 @@
 #include "retained.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace poolheap {
 
@@ -48,7 +49,7 @@ private:
     std::vector<std::span<root_reference const>> m_of_root;
     std::vector<number> m_number;  // by node
     std::vector<node> m_node;      // by number, as all below
-    std::vector<number> m_parent, m_semi, m_ancestor, m_label, m_dominator, m_bucket, m_next_in_bucket;
+    std::vector<number> m_parent, m_semi, m_ancestor, m_label;
     std::vector<std::size_t> m_first_predecessor;
     std::vector<number> m_predecessors;
     std::vector<number> m_path;
@@ -145,28 +146,18 @@ number dominators::least(number of) {
 void dominators::find() {
     std::size_t const n = m_node.size();
     m_semi.resize(n);
-    m_label.resize(n);
-    for (number v = 0; v < n; ++v)
-        m_semi[v] = m_label[v] = v;
+    std::iota(m_semi.begin(), m_semi.end(), 0);
+    m_label = m_semi;
     m_ancestor.assign(n, k_none);
-    m_dominator.assign(n, 0);
-    m_bucket.assign(n, k_none);
-    m_next_in_bucket.assign(n, k_none);
     for (number w = static_cast<number>(n); w-- > 1;) {
         for (std::size_t i = m_first_predecessor[w]; i < m_first_predecessor[w + std::size_t{1}]; ++i)
             m_semi[w] = std::min(m_semi[w], m_semi[least(m_predecessors[i])]);
-        m_next_in_bucket[w] = m_bucket[m_semi[w]];
-        m_bucket[m_semi[w]] = w;
-        number const parent = m_parent[w];
-        m_ancestor[w] = parent;
-        for (number v = m_bucket[parent]; v != k_none; v = m_next_in_bucket[v]) {
-            number const u = least(v);
-            m_dominator[v] = m_semi[u] < m_semi[v] ? u : parent;
-        }
-        m_bucket[parent] = k_none;
+        m_ancestor[w] = m_parent[w];
     }
+    // The parent becomes the dominator: the nearest one above it that is no deeper than the semidominator.
     for (number w = 1; w < n; ++w)
-        if (m_dominator[w] != m_semi[w]) m_dominator[w] = m_dominator[m_dominator[w]];
+        while (m_parent[w] > m_semi[w])
+            m_parent[w] = m_parent[m_parent[w]];
 }
 
 type_tree dominators::tree() const {
@@ -204,7 +195,7 @@ type_tree dominators::tree() const {
         if (of >= m_blocks) {
             part[w] = add(0, m_graph.roots()[of - m_blocks].name, k_no_type);
         } else {
-            std::uint32_t in = part[m_dominator[w]];
+            std::uint32_t in = part[m_parent[w]];
             if (in == 0) in = several != 0 ? several : several = add(0, "held from several roots", k_no_type);
             part[w] = put(in, of);
         }
