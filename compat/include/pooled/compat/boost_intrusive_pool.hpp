@@ -19,6 +19,7 @@
 
 #include "pooled/allocator.hpp"
 #include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/default_pool.hpp"
 #include "pooled/object/recycle_list.hpp"
@@ -236,11 +237,12 @@ public:
                                     .growth = step,
                                     .initial = initial,
                                     .grows_early = true,
-                                    .object_bytes = sizeof(Item),
                                     .node_at = sizeof(item) - sizeof(handle_count),  // the last member
                                     .idle_count = handle_count::k_idle};
-        return make<item_stock, sharing::shared>({.name = "memorypool"}, limits, initial, method,
-                                                 std::move(function));
+        // The list itself lies in a block of its core: a small pool is made without a system call.
+        return make<item_stock, sharing::shared>(
+            {.name = "memorypool", .upstream = pooled::default_pool().resource()}, limits, initial, method,
+            std::move(function));
     }
 
     // The pool's handle is destroyed.
@@ -329,6 +331,9 @@ private:
     }
 
     void build_objects(pooled::detail::recycle_stack& built, std::size_t count, bool) override {
+        // As the list asks its core, where objects have their memory from that.
+        std::size_t const bytes = pooled::detail::saturating_multiply(count, sizeof(Item));
+        if (!pooled::detail::g_registry.default_core().may_give(bytes)) return;
         while (built.size() != count) {
             Item* const memory = memory_of_items().allocate(1);
             try {
