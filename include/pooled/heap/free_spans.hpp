@@ -94,8 +94,8 @@ public:
         m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
         return taken;
     }
-    // Requires a span without a class and reservation, which is not listed.
-    void put(slab& s) noexcept {
+    // Requires a span without a class and reservation, which is not listed. Returns the span of which it is a part then.
+    slab& put(slab& s) noexcept {
         slab* first = &s;
         std::size_t count = s.granules;
         if (slab* const last = chunk::before(s); last != nullptr && is_last_listed(*last)) {
@@ -110,6 +110,13 @@ public:
         list(*first, count);
         m_taken = nullptr;
         m_none.granules = k_size_max;
+        return *first;
+    }
+    // Requires a listed span, which becomes the last of its bin.
+    void move_to_end(slab& s) noexcept {
+        slab_list& bin = m_bins[bin_of(s.granules)];
+        bin.remove(s);
+        bin.push_back(s);
     }
 
     // Removes the spans of a chunk. O(its spans).
@@ -133,8 +140,8 @@ public:
                 w.left = m_counts[--w.bin];
             }
             --w.left;
-            if (slab* const s = m_bins[w.bin].pop_front()) {
-                m_bins[w.bin].push_back(*s);
+            if (slab* const s = m_bins[w.bin].first()) {
+                move_to_end(*s);
                 return s;
             }
         }
@@ -174,8 +181,7 @@ private:
             for (slab& s : m_bins[bin]) {
                 if (what.suits(s)) return &s;
                 if (most == k_all) continue;
-                m_bins[bin].remove(s);
-                m_bins[bin].push_back(s);
+                move_to_end(s);
                 if (--left == 0) break;
             }
         }

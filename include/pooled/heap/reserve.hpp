@@ -101,6 +101,8 @@ inline void slab_heap::forget_others() noexcept {
     scoped_lock const lock(m_mutex);
     for (reservation& r : m_reservations)
         if (!r.is_settled && r.by != &t_upstream_calls()) end(r);
+    while (slab* const s = m_leaving.free.first())
+        end_leaving(*s);
 }
 
 inline void slab_heap::settle(reservation& r) noexcept {

@@ -6,7 +6,7 @@
 //
 //   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
 //
-// Invariants: each span of each chunk is in m_free, in one reservation's list, or has a class;
+// Invariants: each span of each chunk is in m_free, in one reservation's list, in that of m_leaving, or has a class;
 //             chunk.held = granules of its spans that have a class or are reserved; those with held == 0 are the first of m_chunks.
 // Any thread may call; one lock, under which only those of the metadata arena and of upstream's counts are taken. It is not held
 // while upstream runs. O(granules of a span) for its entries in the page map, otherwise O(1) unless noted.
@@ -51,10 +51,15 @@ public:
     }
 
     // Takes all chunks out, including those with blocks in use; return_chunks() returns them to upstream. Requires that no slab is in
-    // a list of its class. O(slabs).
+    // a list of its class. Waits for a purge() of another thread. O(slabs).
     [[nodiscard]] intrusive_list<chunk> detach_all(upstream::call& under_way) noexcept {
         forget_reservations();
         scoped_lock const lock(m_mutex);
+        for (unsigned turn = 0; !m_leaving.free.empty(); ++turn) {
+            m_mutex.unlock();
+            platform::pause(turn);
+            m_mutex.lock();
+        }
         intrusive_list<chunk> all;
         for (chunk& c : m_chunks) {
             under_way.begin(c.bytes);
@@ -71,10 +76,10 @@ public:
             if (return_chunk(c, under_way, what)) {
                 bytes += size;
             } else if (what == refused::keep) {
+                bytes += purge(c.records()[0], 0, size);
                 scoped_lock const lock(m_mutex);
                 link(c);
                 under_way.settle(size);
-                bytes += purge_free(c.records()[0], size);
             }
         }
         return bytes;
@@ -187,8 +192,7 @@ public:
     }
 
     // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes,
-    // without those that were returned before and not used since. O(spans); takes the lock for one span at a time, since a system
-    // call for each takes microseconds.
+    // without those that were returned before and not used since. O(spans); takes the lock for one span at a time.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         purging all{observed<std::size_t>(most), {}};
         return go_on(all, k_size_max);
@@ -249,29 +253,18 @@ public:
         m_next_collapse.store(platform::coarse_time() + 9 * took, std::memory_order_relaxed);
     }
 
-    // Returns the pages of the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
+    // Returns the pages of the free bytes [first, end) of a slab that is in use. Requires the lock of its class, or a span that only the
+    // caller can find.
     std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
-        if (!m_upstream.is_system()) return 0;
-        std::uintptr_t const at = address_of(s.memory());
-        auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
-        if (whole.first >= whole.end) return 0;
-        std::size_t const from = whole.first - at;
-        std::size_t const to = whole.end - at;
-        // Whole pages of the system: of a larger one, a part may have been recorded as returned when another part was used again.
-        std::size_t bytes = 0;
-        std::uintptr_t last = 0;
-        for (std::size_t i = from / platform::k_page_bytes; i * platform::k_page_bytes < to; ++i)
-            if (std::uintptr_t const nth = (at + i * platform::k_page_bytes) / platform::page_bytes();
-                nth != last && !s.is_purged(i))
-                bytes += platform::page_bytes(), last = nth;
-        if (bytes == 0) return 0;
+        resident_part const part = resident_in(s, first, end);
+        if (part.bytes == 0) return 0;
         end_free(s, first, end);
-        if (platform::release_pages(s.memory() + from, to - from) == 0) return 0;
-        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i)
-            (&s)[i].purged.set(slab::pages_in(i, from, to));
+        if (platform::release_pages(s.memory() + part.from, part.to - part.from) == 0) return 0;
+        for (std::size_t i = part.from / k_granule_bytes; i * k_granule_bytes < part.to; ++i)
+            (&s)[i].purged.set(slab::pages_in(i, part.from, part.to));
         if (s.size_class < k_class_count) s.purged.set(slab::k_any_purged);
         s.owner->has_purged = true;
-        return bytes;
+        return part.bytes;
     }
 
     // The smallest number of bytes that were free at any moment since the last call: they were not needed.
@@ -369,7 +362,9 @@ private:
             return s;
         }
         std::size_t const skip = free_spans::skip_to(s, what.align) / k_granule_bytes;
-        std::size_t const count = detail::smaller<std::size_t>(s.granules - skip, what.granules);
+        return hold(s, detail::smaller<std::size_t>(s.granules - skip, what.granules), skip);
+    }
+    slab& hold(slab& s, std::size_t count, std::size_t skip) noexcept {
         slab& taken = m_free.take(s, count, skip);
         chunk& in = *taken.owner;
         if (in.held == 0) {
@@ -381,9 +376,13 @@ private:
         return taken;
     }
     void note_gain() noexcept { m_gains.add(2); }
-    void make_free(slab& s) noexcept {
+    // Returns the free span of which it is a part then.
+    slab& make_free(slab& s) noexcept {
         note_gain();
-        if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
+        if (s.reserved_for != nullptr) {
+            s.reserved_for->free.push_front(s);
+            return s;
+        }
         chunk& in = *s.owner;
         in.held -= s.granules;
         if (in.held == 0) {
@@ -391,7 +390,7 @@ private:
             unlist(in);
             m_chunks.push_front(in);
         }
-        m_free.put(s);
+        return m_free.put(s);
     }
 
     void link(chunk& c) noexcept {
@@ -424,18 +423,64 @@ private:
             }
     }
 
-    // Without the lock of a class, since the span has none. At most `most` bytes, at the span's end.
-    std::size_t purge_free(slab& s, std::size_t most) noexcept {
-        std::size_t const size = s.bytes();
-        return purge(s, size - detail::smaller(size, round_up(detail::smaller(most, size), k_granule_bytes)),
-                     size);
-    }
-
     // How far a purge() has come, and how many bytes it still may return.
     struct purging {
         observed<std::size_t> bytes;
         free_spans::walk spans;
     };
+
+    // The whole pages of the free bytes [first, end) of a span; of these, `bytes` were not returned to the system, or used since.
+    struct resident_part {
+        std::size_t from = 0;
+        std::size_t to = 0;
+        std::size_t bytes = 0;
+    };
+    [[nodiscard]] resident_part resident_in(slab const& s, std::size_t first,
+                                            std::size_t end) const noexcept {
+        if (!m_upstream.is_system()) return {};
+        std::uintptr_t const at = address_of(s.memory());
+        auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
+        if (whole.first >= whole.end) return {};
+        resident_part found{whole.first - at, whole.end - at};
+        // Whole pages of the system: of a larger one, a part may have been recorded as returned when another part was used again.
+        std::uintptr_t last = 0;
+        for (std::size_t i = found.from / platform::k_page_bytes; i * platform::k_page_bytes < found.to; ++i)
+            if (std::uintptr_t const nth = (at + i * platform::k_page_bytes) / platform::page_bytes();
+                nth != last && !s.is_purged(i))
+                found.bytes += platform::page_bytes(), last = nth;
+        return found;
+    }
+
+    // Takes the next free span with resident pages out of its list, or the end of it, if all is more than `p.bytes`. Null: there is none
+    // among the next `looks` spans.
+    [[nodiscard]] slab* begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept {
+        for (; looks != 0; --looks) {
+            slab* const s = p.bytes != 0 ? m_free.next(p.spans) : nullptr;
+            if (s == nullptr) {
+                p.bytes = 0;
+                return nullptr;
+            }
+            std::size_t const count =
+                detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
+            std::size_t const skip = s->granules - count;
+            std::size_t const resident = resident_in(*s, skip * k_granule_bytes, s->bytes()).bytes;
+            if (resident == 0) continue;
+            p.bytes = p.bytes - detail::smaller<std::size_t>(resident, p.bytes);
+            looks -= detail::smaller(looks, k_looks_of_call);
+            under_way.begin();  // at the bound, others wait for it
+            slab& taken = hold(*s, count, skip);
+            taken.reserved_for = &m_leaving;
+            m_leaving.free.push_front(taken);
+            return &taken;
+        }
+        return nullptr;
+    }
+    void end_leaving(slab& s) noexcept {
+        m_leaving.free.remove(s);
+        s.reserved_for = nullptr;
+        m_free.move_to_end(make_free(s));  // the walk has seen it
+    }
+
     static constexpr std::size_t k_looks_in_step = 128;
     static constexpr std::size_t k_looks_of_call = 8;  // a system call takes as long
     static constexpr std::size_t k_step_bytes = std::size_t{8} << 20;
@@ -451,19 +496,21 @@ private:
             m_noting = m_chunks.after(c);
         }
     }
-    // Takes the lock for one span at a time. When it is over, no bytes are left.
+    // Takes the lock for one span at a time, and not while it calls the system: the thread may be preempted there. When it is over, no
+    // bytes are left.
     std::size_t go_on(purging& p, std::size_t looks) noexcept {
-        std::size_t bytes = 0;
-        for (; looks != 0; --looks) {
+        for (std::size_t bytes = 0;;) {
+            upstream::call under_way(m_upstream);
+            slab* leaving = nullptr;
+            {
+                scoped_lock const lock(m_mutex);
+                leaving = begin_leaving(p, looks, under_way);
+            }
+            if (leaving == nullptr) return bytes;
+            bytes += purge(*leaving, 0, leaving->bytes());
             scoped_lock const lock(m_mutex);
-            slab* const s = p.bytes != 0 ? m_free.next(p.spans) : nullptr;
-            std::size_t const returned = s != nullptr ? purge_free(*s, p.bytes) : 0;
-            p.bytes = s != nullptr ? p.bytes - detail::smaller<std::size_t>(returned, p.bytes) : 0;
-            if (s == nullptr) break;
-            bytes += returned;
-            if (returned != 0) looks -= detail::smaller(looks - 1, k_looks_of_call);
+            end_leaving(*leaving);
         }
-        return bytes;
     }
 
     // Takes the lock. If there is an earlier reservation for the same classes, it takes over the spans of `r`.
@@ -483,6 +530,7 @@ private:
     free_spans m_free;
     reservation_list m_reservations;
     purging m_purging;                    // in steps
+    reservation m_leaving;                // its free spans: the system is taking their pages
     observed<chunk*> m_noting;            // the next one to be looked at, in steps; null: none
     bool m_was_refused = false;           // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSL-1.0
+// A thread that is preempted while the system takes free pages back: others go on, and what it was returning is not lost.
+
+#include <gtest/gtest.h>
+
+#if defined(__linux__) && !defined(POOLED_TEST_SANITIZER_ADDRESS) && !defined(POOLED_TEST_SANITIZER_THREAD)
+
+#include "pooled/pool.hpp"
+
+#include "support/in_child.hpp"
+#include "support/internals.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+thread_local bool t_is_preempted = false;
+std::atomic<bool> g_is_inside{false};
+std::atomic<bool> g_may_leave{false};
+
+template <class Condition>
+bool within_20_s(Condition&& is_met) {
+    auto const end = std::chrono::steady_clock::now() + 20s;
+    while (!is_met()) {
+        if (std::chrono::steady_clock::now() > end) return false;
+        std::this_thread::sleep_for(100us);
+    }
+    return true;
+}
+
+}  // namespace
+
+// The C library's, for a thread that is not preempted.
+extern "C" int madvise(void* at, std::size_t bytes, int advice) noexcept {
+    if (t_is_preempted && advice == MADV_DONTNEED) {
+        g_is_inside = true;
+        within_20_s([] { return g_may_leave.load(); });
+    }
+    return static_cast<int>(::syscall(SYS_madvise, at, bytes, advice));
+}
+
+namespace {
+
+constexpr std::size_t k_bytes = (std::size_t{64} << 10) - pooled::detail::k_guard_bytes;
+
+// A pool of whose blocks every fourth is free, and a thread that returns their memory and does not come back.
+struct preempted_release : testing::Test {
+    void SetUp() override {
+        while (void* const p = blocks.size() < 64 ? pool.try_allocate(k_bytes) : nullptr)
+            blocks.push_back(p);
+        std::vector<void*> kept;
+        for (std::size_t i = 0; i < blocks.size(); ++i)
+            if (i % 4 == 0)
+                pool.deallocate(blocks[i], k_bytes), ++freed;
+            else
+                kept.push_back(blocks[i]);
+        blocks = kept;
+        returning = std::thread([this] {
+            t_is_preempted = true;
+            static_cast<void>(pool.trim());
+        });
+        if (!within_20_s([] { return g_is_inside.load(); }))
+            GTEST_SKIP() << "this build returns no pages of free spans";
+    }
+    void TearDown() override {
+        g_may_leave = true;
+        returning.join();
+        for (void* const p : blocks)
+            pool.deallocate(p, k_bytes);
+        EXPECT_EQ(pool.stats().in_use, 0U);
+        EXPECT_TRUE(test::is_valid(pool));
+        g_is_inside = g_may_leave = false;
+    }
+
+    pooled::pool pool{{.max_bytes = std::size_t{4} << 20}};
+    std::vector<void*> blocks;
+    std::size_t freed = 0;
+    std::thread returning;
+};
+
+TEST_F(preempted_release, stops_nobody) {
+    auto const begin = std::chrono::steady_clock::now();
+    for (std::size_t const bytes : {16U, 1'000U, 30'000U}) {
+        std::thread([&] { pool.deallocate(pool.allocate(bytes), bytes); }).join();
+        pool.deallocate(pool.allocate(bytes), bytes);
+    }
+    blocks.push_back(pool.allocate(k_bytes));
+    pool.deallocate(blocks.back(), k_bytes);
+    blocks.pop_back();
+    EXPECT_GT(pool.stats().in_use, 0U);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s) << "something waited for it";
+}
+
+TEST_F(preempted_release, makes_no_bounded_pool_say_that_it_is_exhausted) {
+    std::atomic<bool> has_all{false};
+    std::thread greedy([&] {
+        for (std::size_t i = 0; i < freed; ++i) {
+            blocks.push_back(pool.try_allocate(k_bytes));
+            EXPECT_NE(blocks.back(), nullptr) << i << " of " << freed;
+        }
+        has_all = true;
+    });
+    std::this_thread::sleep_for(5ms);
+    EXPECT_FALSE(has_all);
+    g_may_leave = true;
+    greedy.join();
+    EXPECT_EQ(pool.try_allocate(k_bytes), nullptr);
+}
+
+TEST_F(preempted_release, loses_nothing_in_a_forked_child) {
+    EXPECT_EQ(test::in_child([&] {
+                  for (std::size_t i = 0; i < freed; ++i)
+                      if (pool.try_allocate(k_bytes) == nullptr) return false;
+                  return test::is_valid(pool);
+              }),
+              0);
+}
+
+}  // namespace
+
+#endif
