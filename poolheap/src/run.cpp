@@ -22,10 +22,6 @@ namespace poolheap {
 
 namespace {
 
-#ifndef POOLHEAP_LIBRARY_DIR
-#define POOLHEAP_LIBRARY_DIR "lib"
-#endif
-
 volatile sig_atomic_t g_is_asked = 0;
 volatile sig_atomic_t g_child = 0;
 
@@ -34,8 +30,9 @@ std::string library(std::string const& wanted) {
     std::vector<fs::path> candidates{wanted};
     if (wanted.empty()) {
         fs::path const here = fs::read_symlink("/proc/self/exe").parent_path();
-        candidates = {here / "../" POOLHEAP_LIBRARY_DIR "/libpooled-new.so", here / "libpooled-new.so",
-                      here / "../libpooled-new.so"};
+        // Installed, by vcpkg, or in a build directory.
+        for (char const* const beside : {"../" POOLHEAP_LIBRARY_DIR, "../../lib", "", ".."})
+            candidates.push_back(here / beside / "libpooled-new.so");
     }
     for (fs::path const& each : candidates)
         if (std::error_code e; fs::is_regular_file(each, e)) return fs::canonical(each);

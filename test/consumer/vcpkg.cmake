@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
 # Runs the vcpkg port in CMake's script mode. The functions of vcpkg that it calls are replaced by the few lines that
 # matter for a static library in its release form; the result is what vcpkg would package.
-# -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dversion=
+# -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dversion= -Dfeatures= of the port, between blanks
 cmake_minimum_required(VERSION 3.25)  # IN_LIST, as in vcpkg
 file(REMOVE_RECURSE "${work}")
 set(PORT pooled)
+separate_arguments(FEATURES UNIX_COMMAND "${features}")
+set(VCPKG_LIBRARY_LINKAGE dynamic)  # of the system's elfutils
 set(CURRENT_PACKAGES_DIR "${work}/packages")
 set(port "${source}/tools/packaging/vcpkg/ports/pooled")
 
@@ -28,7 +30,26 @@ function(vcpkg_cmake_config_fixup)
   file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH}")
 endfunction()
 function(vcpkg_check_features)
-  set(libraries -DPOOLED_BUILD_LIBRARIES=OFF PARENT_SCOPE)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" OUT_FEATURE_OPTIONS FEATURES)
+  set(options "")
+  while(arg_FEATURES)
+    list(POP_FRONT arg_FEATURES feature option)
+    if(feature IN_LIST FEATURES)
+      list(APPEND options -D${option}=ON)
+    else()
+      list(APPEND options -D${option}=OFF)
+    endif()
+  endwhile()
+  set(${arg_OUT_FEATURE_OPTIONS} ${options} PARENT_SCOPE)
+endfunction()
+function(vcpkg_find_acquire_program variable)
+  find_program(found NAMES pkg-config)
+  set(${variable} "${found}" PARENT_SCOPE)
+endfunction()
+function(vcpkg_copy_tools)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "AUTO_CLEAN" "" TOOL_NAMES)
+  file(COPY "${CURRENT_PACKAGES_DIR}/bin/${arg_TOOL_NAMES}" DESTINATION "${CURRENT_PACKAGES_DIR}/tools/${PORT}")
+  file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/bin")
 endfunction()
 function(vcpkg_fixup_pkgconfig)
 endfunction()
@@ -44,6 +65,9 @@ foreach(file IN ITEMS include/pooled/pooled.hpp lib/libpooled-static.a share/poo
     message(FATAL_ERROR "the port does not package ${file}")
   endif()
 endforeach()
+if("poolheap" IN_LIST FEATURES)
+  execute_process(COMMAND "${CURRENT_PACKAGES_DIR}/tools/pooled/poolheap" --help OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endif()
 file(READ "${port}/vcpkg.json" manifest)
 string(JSON declared GET "${manifest}" version)
 if(NOT declared STREQUAL version)

@@ -3,7 +3,8 @@
 
 By default the package has the headers, the static library, pooled::new_delete and pooled::malloc (docs/malloc.md), with
 `-o "pooled/*:shared=True"` the shared library. It defines the library's macro for its users (docs/compiled-library.md).
-With `-o "pooled/*:header_only=True"` it has only headers."""
+With `-o "pooled/*:header_only=True"` it has only headers; with `-o "pooled/*:poolheap=True"` also the program poolheap
+(docs/heap.md)."""
 
 import os
 import re
@@ -11,8 +12,9 @@ import re
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
 from conan.tools.build import check_min_cppstd
-from conan.tools.cmake import CMake, CMakeToolchain
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain
 from conan.tools.files import copy, load, rmdir
+from conan.tools.gnu import PkgConfigDeps
 
 
 class PooledConan(ConanFile):
@@ -23,8 +25,8 @@ class PooledConan(ConanFile):
     package_type = "library"
     implements = ("auto_header_only",)  # the package of the headers is the same for all settings
     settings = "os", "arch", "compiler", "build_type"
-    options = {"header_only": [True, False], "shared": [True, False]}
-    default_options = {"header_only": False, "shared": False}
+    options = {"header_only": [True, False], "shared": [True, False], "poolheap": [True, False]}
+    default_options = {"header_only": False, "shared": False, "poolheap": False}
     no_copy_source = True
 
     @property
@@ -44,14 +46,23 @@ class PooledConan(ConanFile):
             "cmake/*",
             "include/*",
             *compat,
+            "poolheap/CMakeLists.txt",
+            "poolheap/src/*",
             "src/*",
             "tools/debuggers/*",
             "modules/*",
         ):
             copy(self, pattern, src=self._checkout, dst=self.export_sources_folder)
 
+    def requirements(self):
+        if self.options.get_safe("poolheap"):
+            for needed in ("cli11/[>=2.1 <3]", "elfutils/[>=0.186 <1]", "nlohmann_json/[>=3.10 <4]"):
+                self.requires(needed, headers=True, libs=True, run=False, visible=False)
+
     def validate(self):
         check_min_cppstd(self, 20)
+        if self.options.get_safe("poolheap") and (self._kind != "static" or self.settings.os != "Linux"):
+            raise ConanInvalidConfiguration("poolheap is built for Linux, beside the static library")
         if self._kind == "shared" and self.settings.os == "Windows":
             raise ConanInvalidConfiguration("there is no DLL of pooled (docs/platforms.md): use shared=False")
 
@@ -67,7 +78,10 @@ class PooledConan(ConanFile):
             toolchain.cache_variables[f"POOLED_BUILD_{part}"] = False
         toolchain.cache_variables["BUILD_SHARED_LIBS"] = self._kind == "shared"
         toolchain.cache_variables["POOLED_BUILD_LIBRARIES"] = self._kind == "static"  # for pooled::new_delete
+        toolchain.cache_variables["POOLED_BUILD_POOLHEAP"] = bool(self.options.get_safe("poolheap"))
         toolchain.generate()
+        CMakeDeps(self).generate()
+        PkgConfigDeps(self).generate()
 
     def build(self):
         if self._kind:
