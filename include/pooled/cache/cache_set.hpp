@@ -110,11 +110,9 @@ public:
                 cache->classes[c].add_net_taken(1);
             return block;
         }
-        if (cache == nullptr) {
-            list.lock();
-        } else if (!list.try_lock_for_a_moment()) {
+        if (!list.try_lock_for_a_moment()) {
             bool is_stalled = false;
-            void* const block = allocate_deferred(c, *cache, is_stalled);
+            void* const block = allocate_deferred(c, cache, is_stalled);
             if (block != nullptr || is_stalled) return block;
             list.lock();
         }
@@ -134,10 +132,8 @@ public:
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
         central& list = (*this)[c];
-        if (cache == nullptr) {
-            list.lock();
-        } else if (!list.try_lock_for_a_moment()) {
-            if (deallocate_deferred(c, *cache, block)) return true;
+        if (!list.try_lock_for_a_moment()) {
+            if (deallocate_deferred(c, cache, block)) return true;
             list.lock();
         }
         unlock_at_end const lock(list);
@@ -204,11 +200,12 @@ public:
     // From stop() to resume(), a cache for which may_use() is true is used by the caller alone. False: there are others. O(threads).
     bool stop() noexcept {
         gate_patience patience;
+        m_outsiders.stop();
         bool const all =
             stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
                      [&patience](gate& one) { return patience.wait([&one] { return one.take(); }); });
         g_fork_gate.order();  // a child finds each cache as its owner left it, or stopped
-        return all;
+        return patience.wait([this] { return m_outsiders.take(); }) && all;
     }
     [[nodiscard]] bool is_held() const noexcept { return m_holds != 0 || platform::is_barrier_refused(); }
     // Gates that are stopped from now on stay so.
@@ -233,6 +230,7 @@ public:
     void resume() noexcept {
         g_fork_gate.order();
         if (is_held()) return;
+        m_outsiders.resume();
         bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
@@ -369,7 +367,7 @@ public:
     // The recent addresses of all classes go to their slabs, which can keep them from other classes, and so do those that were deferred
     // when the lock's last holder had already looked. Without a lock; O(classes + addresses).
     void drain_recent() noexcept {
-        for (class_index c = 0; c < k_class_count; ++c) {
+        for (class_index c = 0; c < k_lists; ++c) {
             if (!(*this)[c].has_recent() && !(*this)[c].has_deferred()) continue;
             try_scoped_lock const lock((*this)[c]);
             if (lock) (*this)[c].drain_recent();
@@ -400,14 +398,15 @@ private:
         return cache.owner != nullptr && cache.owner != &t_state();
     }
 
-    // Calls work(array of class `c`) for the owner, inside its gate, so that nobody steals meanwhile, the pool is not closed, and does not
-    // come to its bound. False: the gate is stopped, and whoever stopped it may have the lock of the class.
+    // Calls work(array of class `c`) for the owner of `cache`, or for a thread without one (null), inside its gate, so that nobody
+    // steals meanwhile, the pool is not closed, and does not come to its bound. False: the gate is stopped, and whoever stopped it may have
+    // the lock of the class.
     template <class Work>
-    [[nodiscard]] static bool with_own(thread_cache& cache, class_index c, Work&& work) noexcept;
+    [[nodiscard]] bool inside_gate(thread_cache* cache, class_index c, Work&& work) noexcept;
     // `is_stalled`: another thread has the lock of the class, and the heap has no free slab.
-    [[nodiscard]] void* allocate_deferred(class_index c, thread_cache& cache, bool& is_stalled) noexcept;
+    [[nodiscard]] void* allocate_deferred(class_index c, thread_cache* cache, bool& is_stalled) noexcept;
     // False: the caller keeps the block.
-    [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache& cache, void* block) noexcept;
+    [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache* cache, void* block) noexcept;
 
     // Requires a stopped cache, or the caller's.
     void collect_held(thread_cache& cache, class_index c) noexcept {
@@ -457,6 +456,7 @@ private:
     std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
+    shared_gate m_outsiders;  // threads without a cache
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
     // -fsanitize=address,undefined.
     alignas(central) std::array<std::byte, k_lists * sizeof(central)> m_central;

@@ -84,7 +84,8 @@ public:
         m_mutex.unlock();
     }
 
-    // The three that follow take no lock. They are for the owner of `cache`, inside its gate, when try_lock_for_a_moment() failed.
+    // The three that follow take no lock. They are for the owner of `cache`, which may be empty, inside its gate, when
+    // try_lock_for_a_moment() failed.
     // False, or null: no memory, or no free slab.
     //
     // The older half of a cache that does not take `block`, and this one.

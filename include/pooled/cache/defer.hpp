@@ -4,7 +4,7 @@
 // What a thread does when another one has the lock of a class, and perhaps does not run: it waits for none, takes what others deferred or a
 // slab of its own, and leaves what it frees to whoever has the lock next (deferred_blocks.hpp).
 //
-// For the owner of a cache. O(blocks moved).
+// For the owner of a cache, and for a thread without one, for which an empty array stands. O(blocks moved).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/size_class.hpp"
@@ -82,33 +82,39 @@ inline deferred_blocks* central::defer_slab() noexcept {
 }
 
 template <class Work>
-bool cache_set::with_own(thread_cache& cache, class_index c, Work&& work) noexcept {
+bool cache_set::inside_gate(thread_cache* cache, class_index c, Work&& work) noexcept {
     g_fork_gate.enter();
-    bool const is_in = cache.gate.enter();
-    if (is_in) {
-        if (c < k_inlined_classes && cache.classes[c].capacity() == 0) cache.grow(c);
-        work(cache.classes[c]);
-        cache.gate.leave();
+    bool const is_in = cache != nullptr ? cache->gate.enter() : m_outsiders.enter();
+    if (is_in && cache != nullptr) {
+        if (c < k_inlined_classes && cache->classes[c].capacity() == 0) cache->grow(c);
+        work(cache->classes[c]);
+        cache->gate.leave();
+    } else if (is_in) {
+        class_cache none;
+        work(none);
+        m_outsiders.leave();
     }
     g_fork_gate.leave();
     return is_in;
 }
 
-POOLED_NOINLINE inline void* cache_set::allocate_deferred(class_index c, thread_cache& cache,
+POOLED_NOINLINE inline void* cache_set::allocate_deferred(class_index c, thread_cache* cache,
                                                           bool& is_stalled) noexcept {
     void* block = nullptr;
-    is_stalled = with_own(cache, c, [&](class_cache& mine) {
-        block = cache.pop(c);
+    if (c == k_exact) return nullptr;  // its slabs have one block each, of any size
+    is_stalled = inside_gate(cache, c, [&](class_cache& mine) {
+        if (cache != nullptr) block = cache->pop(c);
         if (block == nullptr) block = (*this)[c].refill_deferred(mine);
     });
     return block;
 }
 
-POOLED_NOINLINE inline bool cache_set::deallocate_deferred(class_index c, thread_cache& cache,
+POOLED_NOINLINE inline bool cache_set::deallocate_deferred(class_index c, thread_cache* cache,
                                                            void* block) noexcept {
     bool is_taken = false;
-    static_cast<void>(with_own(cache, c, [&](class_cache& mine) {
-        is_taken = cache.push(c, block) || (*this)[c].defer_half(mine, block);
+    static_cast<void>(inside_gate(cache, c, [&](class_cache& mine) {
+        if ((*this)[c].is_closed()) return;  // in a forked child, which has resumed the gates
+        is_taken = (cache != nullptr && cache->push(c, block)) || (*this)[c].defer_half(mine, block);
     }));
     return is_taken;
 }

@@ -133,6 +133,36 @@ private:
     std_atomics::atomic<std::uint64_t> m_limit{k_limit};  // 0 unless it is open
 };
 
+// The gate of all threads without a cache of a pool: those that end, and those for whose cache there is no memory.
+// Invariant: as that of gate, for all that the pool's classes have deferred.
+class shared_gate {
+public:
+    // False: stopped.
+    [[nodiscard]] bool enter() noexcept {
+        m_inside.fetch_add(1, std::memory_order_relaxed);
+        std_atomics::full_barrier();  // pairs with that in stop()
+        // acquire: pairs with the release in resume().
+        if (m_is_open.load(std::memory_order_acquire)) return true;
+        leave();
+        return false;
+    }
+    // release: pairs with the acquire in take().
+    void leave() noexcept { m_inside.fetch_sub(1, std::memory_order_release); }
+
+    // Stealing thread only, as the next two.
+    void stop() noexcept {
+        m_is_open.store(false, std::memory_order_relaxed);
+        std_atomics::full_barrier();  // pairs with that in enter()
+    }
+    // Whether all are outside: none enters until resume().
+    [[nodiscard]] bool take() const noexcept { return m_inside.load(std::memory_order_acquire) == 0; }
+    void resume() noexcept { m_is_open.store(true, std::memory_order_release); }
+
+private:
+    std_atomics::atomic<std::uint32_t> m_inside{0};
+    std_atomics::atomic<bool> m_is_open{true};
+};
+
 // The stealing thread's side. `for_each(visit)` calls visit(gate) for each gate to be stopped, always the same ones;
 // `barrier()` is platform::heavy_barrier; `take(gate)` calls gate.take(), perhaps several times.
 // False: some owners are still inside. Those outside stay there until their gate is resumed.

@@ -162,6 +162,34 @@ TEST_F(a_lock_of_a_class, that_is_held_for_long_keeps_no_pool_from_its_end) {
     }
 }
 
+// Such a thread has no cache any more, and no array: each of its calls meets the lock.
+TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_thread_that_has_ended) {
+    constexpr std::size_t k_huge = 64U << 20;
+    std::vector<block> mine;
+    for (std::size_t i = 0; i < 12; ++i)
+        mine.push_back(allocate(pool, 64));
+    void* const huge = pool.allocate(k_huge);
+    central* const locked[] = {&test::core_of(pool).caches()[class_for(64, 8)],
+                               &test::core_of(pool).caches()[k_exact]};
+    for (central* const one : locked)
+        one->lock();
+    std::thread([&] {
+        deallocate(pool, allocate(pool, 1504));
+        g_registry.end_thread(&t_state());
+        for (block const& b : mine)
+            deallocate(pool, b);
+        for (block& b : mine)
+            b = allocate(pool, 64);
+        pool.deallocate(huge, k_huge);
+    }).join();
+    for (central* const one : locked)
+        one->unlock();
+    EXPECT_EQ(pool.stats().in_use, mine.size());
+    for (block const& b : mine)
+        deallocate(pool, b);
+    expect_nothing_lost();
+}
+
 TEST_F(a_lock_of_a_class, that_is_held_for_long_at_a_fork_leaves_the_child_all_blocks) {
     if (POOLED_STRESS_TSAN) GTEST_SKIP() << "ThreadSanitizer cannot follow a fork of a process with threads";
     {
