@@ -46,17 +46,21 @@ public:
 
     // Owner only. False: stopped or closed, or n >= k_limit; take the slow path, under a lock.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool enter(std::uint64_t n = 0) noexcept {
+        bool const is_in = enter_or_stay(n);
+        if (!is_in) [[unlikely]]
+            leave();
+        return is_in;
+    }
+    // As enter(), but leave() is the caller's in either case.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter_or_stay(std::uint64_t n = 0) noexcept {
         m_busy.store(1, std::memory_order_relaxed);
         std_atomics::light_barrier();
         // acquire: pairs with the release in resume(); what a stealing thread did to the cache is seen.
-        if (std_atomics::exceeds(m_limit, n)) [[likely]]
-            return true;
-        leave();
-        return false;
+        return std_atomics::exceeds(m_limit, n);
     }
 
     // Owner only. release: pairs with the acquire in is_idle().
-    void leave() noexcept { m_busy.store(0, std::memory_order_release); }
+    POOLED_ALWAYS_INLINE void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 
     // Owner only, of a gate that may be stopped: what it reads from here to leave() is not ended meanwhile. Whoever ends it writes
     // that, passes a sequentially consistent fence, and waits for is_idle().

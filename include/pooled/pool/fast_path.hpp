@@ -112,16 +112,25 @@ POOLED_API void deallocate_found(void* p) noexcept;
     return cache;
 }
 
+// Requires a gate that was entered.
+[[nodiscard]] POOLED_ALWAYS_INLINE thread_cache& cache_of(gate& entered) noexcept {
+    return reinterpret_cast<thread_cache&>(entered);
+}
+
 struct in_default_pool {
     static constexpr sharing k_sharing = sharing::shared;
     [[nodiscard]] static std::uint32_t id() noexcept { return k_default_pool_id; }
     [[nodiscard]] static pool_core& core() { return g_registry.default_core(); }
     [[nodiscard]] static pool_core* known_core() noexcept { return nullptr; }
-    // `n`: as that of the gate.
-    [[nodiscard]] POOLED_ALWAYS_INLINE static thread_cache* enter(std::uint64_t n = 0) noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE static gate& own_gate() noexcept {
         gate* const one = POOLED_THREAD_GET(t_state, default_gate);
         if (one == nullptr) __builtin_unreachable();
-        return one->enter(n) ? reinterpret_cast<thread_cache*>(one) : nullptr;
+        return *one;
+    }
+    // `n`: as that of the gate.
+    [[nodiscard]] POOLED_ALWAYS_INLINE static thread_cache* enter(std::uint64_t n = 0) noexcept {
+        gate& own = own_gate();
+        return own.enter(n) ? &detail::cache_of(own) : nullptr;
     }
 };
 

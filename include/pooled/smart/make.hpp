@@ -268,7 +268,7 @@ template <class By, class T, on_failure OnFailure = on_failure::throws, class Pl
     else if constexpr (!detail::is_made_of<T, Args...>())
         return {};
     else if constexpr (std::is_same_v<By, by_shared> && std::is_same_v<Place, in_default_pool>)
-        return std::allocate_shared<T>(shared_block_of<char, from_default>(), std::forward<Args>(args)...);
+        return std::allocate_shared<T>(default_block(), std::forward<Args>(args)...);
     else
         return By::template make_object<T, OnFailure>(place, std::forward<Args>(args)...);
 }
