@@ -7,8 +7,8 @@
 //                 walk: blocks whose bits are clear          ─┼─▶ blocks in use ─▶ the first words of each ─▶ groups by type
 //                 walk: addresses that caches and lists have ─┘   (those that one walk alone found are uncertain)
 //
-// A type is that of a control block's or an object's type information, to which its first word leads; or that of the number in a header
-// of make_rc and make_unique. What names no type is grouped by size.
+// A type is that of a control block's or an object's type information, to which its first word leads, or of the vtable's symbol where there
+// is none (-fno-rtti); or that of the number in a header of make_rc and make_unique. What names no type is grouped by size.
 //
 // It takes no lock and stops no thread, so it waits for none. All memory is read by the system (platform::read_own_memory), since a
 // structure may be freed at any moment. Its own memory is mapped pages: it allocates from no pool. Any thread may call. O(blocks in use).
@@ -29,6 +29,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/inspect/record.hpp"
 #include "pooled/inspect/walk.hpp"
+#include "pooled/os/own_symbols.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/plugins/copies.hpp"
 #endif
@@ -255,12 +256,18 @@ private:
 
 // The name of the class to whose type information a first word leads, as the compiler mangles it: the number of bytes read; 0: it is no
 // such word.
-[[nodiscard]] inline std::size_t read_class_name(std::uint64_t vtable, memory_window<4096>& words, char* to,
-                                                 std::size_t bytes) noexcept {
+[[nodiscard]] inline std::size_t read_class_name(std::uint64_t vtable, memory_window<4096>& words,
+                                                 own_symbols& symbols, char* to, std::size_t bytes) noexcept {
     own_memory const memory;
     std::uint64_t info = 0;
-    if (!words.get(vtable - sizeof(void*), &info, sizeof(info)) || info % alignof(void*) != 0 || info < 4096)
-        return 0;
+    if (!words.get(vtable - sizeof(void*), &info, sizeof(info))) return 0;
+    if (info == 0) {  // -fno-rtti: the table's symbol has the name
+        std::size_t const length = symbols.name_of(vtable - 2 * sizeof(void*), to, bytes);
+        if (length <= 4 || __builtin_memcmp(to, "_ZTV", 4) != 0) return 0;
+        __builtin_memmove(to, to + 4, length - 3);
+        return length - 4;
+    }
+    if (info % alignof(void*) != 0 || info < 4096) return 0;
     std::uint64_t const kind = memory.get<std::uint64_t>(info) - 2 * sizeof(void*);
     if (kind != address_of(pooled_class_table) && kind != address_of(pooled_derived_table) &&
         kind != address_of(pooled_bases_table))
@@ -339,6 +346,7 @@ inline void live_census::count() noexcept {
     struct state {
         memory_window<k_window> blocks;
         memory_window<4096> vtables;
+        own_symbols symbols;
         recent known[k_recent];  // by first word: found lately; a group of ~0: names no type
         char name[8192];
     };
@@ -373,8 +381,8 @@ inline void live_census::count() noexcept {
                 known = {words[0], k_none};
                 if (group const* const old = find_group(words[0])) {
                     known.group = static_cast<std::size_t>(old - m_groups.first);
-                } else if (std::size_t const length =
-                               detail::read_class_name(words[0], s.vtables, s.name, sizeof(s.name));
+                } else if (std::size_t const length = detail::read_class_name(words[0], s.vtables, s.symbols,
+                                                                              s.name, sizeof(s.name));
                            length != 0) {
                     char const* const mangled = s.name + (s.name[0] == '*');  // of a type that is one file's
                     char* const whole = pooled_demangle(mangled, nullptr, nullptr, nullptr);

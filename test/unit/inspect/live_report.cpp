@@ -22,6 +22,10 @@ struct square {
 };
 }  // namespace drawn
 
+namespace untyped {
+std::string report();  // support/without_rtti.cpp
+}
+
 namespace {
 
 struct packet {
@@ -71,6 +75,17 @@ TEST_F(live_report, names_the_types_of_what_is_in_use_and_their_bytes) {
     EXPECT_NE(report.find(" bytes that name no type"), std::string::npos) << report;
     EXPECT_LT(report.find("packet, "), report.find("bytes that name no type"));
     pool.deallocate(raw, 3000);
+}
+
+// As far as symbols name vtables, which are read on Linux, and by the name of the template's function for others.
+TEST_F(live_report, names_types_that_have_no_type_information) {
+    std::string const report = untyped::report();
+    EXPECT_NE(report.find("3 blocks in use"), std::string::npos) << report;
+    EXPECT_NE(report.find("untyped::counted, "), std::string::npos) << report;
+#if defined(__linux__) && !defined(POOLED_TEST_EMULATED)
+    EXPECT_NE(report.find(" 1 of untyped::ticket, "), std::string::npos) << report;
+    EXPECT_NE(report.find(" 1 of untyped::seat, "), std::string::npos) << report;
+#endif
 }
 
 TEST_F(live_report, is_exact_after_objects_were_dropped_on_any_thread) {
