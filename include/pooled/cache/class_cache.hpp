@@ -89,21 +89,22 @@ public:
         __builtin_prefetch(reinterpret_cast<void const*>(address_of(block) + 16 * stride), 1);
     }
 
-    // For recycled objects: inlined whole, without least_held(). Null if no more than `least` addresses are held. False if
-    // `most` are held, or as many as there is space for.
-    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_above(std::uint32_t least) noexcept {
-        if (least == 0 || size() >= least)
-            if (void* const hot = pop_hot()) return hot;
-        return size() > least ? pop_array() : nullptr;
+    // False when the array is full.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool push(void* block) noexcept {
+        return push_hot(block) || push_cold(block);
     }
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool push_below(std::uint32_t most, void* address) noexcept {
-        if (most != 0 && push_hot(address)) return true;
+    // Null if no more than `least` addresses are held.
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_above(std::uint32_t least) noexcept {
         void** const top = m_top;
-        if (size() + 1 >= most || top == m_limit) return false;
-        *top = m_hot;
-        m_top = top + 1;
-        m_hot = address;
-        return true;
+        void** const low = m_floor + least;
+        if (least == 0 || top >= low) [[likely]] {
+            if (void* const hot = pop_hot()) return hot;
+            if (top > low) [[likely]] {
+                m_top = top - 1;
+                return top[-1];
+            }
+        }
+        return pop_near_floor(least);
     }
 
     // Of the array.
@@ -115,8 +116,6 @@ public:
         void* const hot = pop_hot();
         return hot != nullptr ? hot : pop_array();
     }
-    [[nodiscard]] bool push(void* block) noexcept { return push_hot(block) || push_cold(block); }
-
     [[nodiscard]] bool is_hot(void const* block) const noexcept { return m_hot == block; }
     [[nodiscard]] std::uint32_t held() const noexcept { return size() + (m_hot != nullptr ? 1U : 0U); }
 
@@ -209,6 +208,12 @@ private:
                 __builtin_prefetch(old[-1 - std::ptrdiff_t{i}], 1);
         m_floor = old - detail::smaller(k_step, left);
         return true;
+    }
+    // pop_above(), where the top is at the floor or a few addresses above it.
+    POOLED_NOINLINE void* pop_near_floor(std::uint32_t least) noexcept {
+        if (size() >= least)
+            if (void* const hot = pop_hot()) return hot;
+        return size() > least ? pop_array() : nullptr;
     }
     void set_least(void** least) noexcept {
         m_least = least;

@@ -137,7 +137,7 @@ public:
         if constexpr (Sharing == sharing::shared)
             return push_to(POOLED_THREAD_GET_AT(t_state, near_caches, m_index), p, n);
         else
-            return n.generation == m_cacheable && m_core.local_cache().recycled.push_below(k_all, p);
+            return n.generation == m_cacheable && m_core.local_cache().recycled.push(p);
     }
 
     // The result of a request: an object, or why there is none. is_used_up: the bound was reached and, at one moment, no object was
@@ -210,14 +210,15 @@ protected:
 private:
     template <class>
     friend struct record_access;
-    static constexpr std::uint32_t k_all = ~std::uint32_t{0};   // as many as the cache has space for
     static constexpr std::uint32_t k_none = ~std::uint32_t{0};  // the generation of no object
     // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, the sum equals the cost of
     // entering central mode, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the same.
     static constexpr std::uint32_t k_central_hits = 1024;
     // Of a bounded pool, in a thread that is not the only one.
     static constexpr std::size_t k_cache_share = 16;
-    static constexpr std::size_t k_max_cached = 128;
+    static constexpr std::uint32_t k_max_cached = 128;
+    // Of the only thread: as many blocks as a thread's cache keeps of one class.
+    static constexpr std::uint32_t k_max_alone = 4096;
 
     [[nodiscard]] static POOLED_ALWAYS_INLINE void* pop_from(thread_cache* cache,
                                                              std::uint32_t spare) noexcept {
@@ -232,7 +233,7 @@ private:
                                                     recycle_node const& n) noexcept {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return false;
-        bool const is_pushed = n.generation == m_cacheable && cache->recycled.push_below(k_all, p);
+        bool const is_pushed = n.generation == m_cacheable && cache->recycled.push(p);
         cache->gate.leave();
         return is_pushed;
     }
@@ -294,14 +295,16 @@ private:
     [[nodiscard]] bool is_only(thread_cache const* mine) const noexcept {
         return m_core.caches().first() == mine && (mine == nullptr || mine->links.next == nullptr);
     }
-    [[nodiscard]] std::uint32_t cache_capacity(std::size_t share) const noexcept {
-        return static_cast<std::uint32_t>(
-            detail::clamp<std::size_t>(m_limits.bound / share, 2, k_max_cached));
+    [[nodiscard]] std::uint32_t cache_capacity(std::size_t share, std::uint32_t most) const noexcept {
+        return static_cast<std::uint32_t>(detail::clamp<std::size_t>(m_limits.bound / share, 2, most));
     }
     // False: the cache already has as much space as it may have, or there is no memory.
     bool grow(thread_cache& mine) noexcept {
-        std::uint32_t const most = cache_capacity(is_only(&mine) ? 1 : k_cache_share);
-        return mine.recycled.capacity() < most && mine.recycled.reserve(most);
+        std::uint32_t const now = mine.recycled.capacity();
+        std::uint32_t const most = is_only(&mine)
+                                       ? cache_capacity(1, detail::clamp(2 * now, k_max_cached, k_max_alone))
+                                       : cache_capacity(k_cache_share, k_max_cached);
+        return now < most && mine.recycled.reserve(most);
     }
     void add_outside() noexcept {
         m_outside.add(1);

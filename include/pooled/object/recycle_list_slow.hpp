@@ -55,15 +55,15 @@ inline void recycle_list::collect(class_cache& cache) noexcept {
         m_idle.push(node_of(hot));
         m_outside.subtract(1);
     }
-    if (cache.capacity() > cache_capacity(k_cache_share)) cache.release();
+    if (cache.capacity() > cache_capacity(k_cache_share, k_max_cached)) cache.release();
 }
 
 inline void recycle_list::refill(thread_cache& mine) noexcept {
     class_cache& cache = mine.recycled;
     if (cache.capacity() == 0) grow(mine);
     if (cache.capacity() <= 2) return;
-    auto const count =
-        static_cast<std::uint32_t>(detail::smaller<std::size_t>(cache.capacity() / 2 - 1, m_idle.size()));
+    auto const count = static_cast<std::uint32_t>(
+        detail::smaller<std::size_t>(detail::smaller(cache.capacity(), k_max_cached) / 2 - 1, m_idle.size()));
     void** const array = cache.fill(count);
     std::uint32_t const generation = m_generation;
     for (std::uint32_t i = count; i-- != 0;) {
