@@ -32,6 +32,11 @@ inline constexpr std::size_t k_size_max = (std::numeric_limits<std::size_t>::max
     return a > k_size_max - b ? k_size_max : a + b;
 }
 
+// The difference, or 0 when it would be negative.
+[[nodiscard]] constexpr std::uint64_t saturating_subtract(std::uint64_t a, std::uint64_t b) noexcept {
+    return a > b ? a - b : 0;
+}
+
 // The product, or k_size_max when it does not fit.
 [[nodiscard]] constexpr std::size_t saturating_multiply(std::size_t a, std::size_t b) noexcept {
     return b != 0 && a > k_size_max / b ? k_size_max : a * b;

@@ -146,9 +146,9 @@ public:
             if (list.is_drained()) {
                 list.collect(*mine);
                 cache->free_array(c);
-            } else if (!cache->grow(c, cache->most_for(c))) {
+            } else if (!cache->fit(c)) {
                 list.flush_half(*mine);
-                if (mine->capacity() > cache->most_for(c)) cache->shrink(c);
+                cache->fit(c);
             }
             if (mine->push(block)) return true;
         }

@@ -68,16 +68,10 @@ public:
         settle();
     }
     // For work that may be left out. False: another thread has it.
-    [[nodiscard]] bool try_lock() noexcept {
-        bool const is_mine = m_mutex.try_lock();
-        if (is_mine) settle();
-        return is_mine;
-    }
+    [[nodiscard]] bool try_lock() noexcept { return m_mutex.try_lock() && settle(); }
     // False: another thread has it, and is not running.
     [[nodiscard]] bool try_lock_for_a_moment() noexcept {
-        bool const is_mine = m_mutex.try_lock_for_a_moment();
-        if (is_mine) settle();
-        return is_mine;
+        return m_mutex.try_lock_for_a_moment() && settle();
     }
     void unlock() noexcept {
         settle();
@@ -182,7 +176,7 @@ public:
         constexpr std::size_t k_large_bytes = std::size_t{2} << 20;
         if (m_class >= k_first_large)
             return detail::smaller<std::size_t>(k_large_bytes / k_geometry[m_class].block_bytes, 32);
-        std::uint64_t const in_use = outside() - detail::smaller<std::uint64_t>(outside(), flushed);
+        std::uint64_t const in_use = saturating_subtract(outside(), flushed);
         std::uint64_t const least = is_for_another ? detail::smaller<std::uint64_t>(in_use, flushed) : 0;
         return static_cast<std::size_t>(
             detail::clamp<std::uint64_t>(in_use / 16, least, recent_blocks::k_most));
@@ -233,9 +227,8 @@ public:
     // Whether nearly all blocks of a large class came back: those of two large caches at most are outside, after those of 64 usual
     // ones. The blocks that a cache would keep then are the only ones in use of as many slabs.
     [[nodiscard]] bool is_drained() const noexcept {
-        class_geometry const& g = k_geometry[m_class];
-        return m_largest >= 64 * std::uint64_t{g.cache_blocks} &&
-               outside() <= 2 * std::uint64_t{g.burst_blocks()};
+        return m_largest >= 64 * std::uint64_t{k_geometry[m_class].cache_blocks} &&
+               outside() <= 2 * std::uint64_t{k_geometry[m_class].burst_blocks()};
     }
 
     // The cache's owner has ended: its remote frees stay counted.
@@ -284,10 +277,7 @@ public:
         return m_pool.deferred != nullptr ? m_capacity + deferred().added_blocks() : m_capacity;
     }
     // Clamped, because another thread may have changed only one of the two counters.
-    [[nodiscard]] std::uint64_t outside() const noexcept {
-        std::uint64_t const all = capacity();
-        return all - detail::smaller<std::uint64_t>(all, free());
-    }
+    [[nodiscard]] std::uint64_t outside() const noexcept { return saturating_subtract(capacity(), free()); }
     [[nodiscard]] std::uint64_t slab_bytes() const noexcept {
         return std::uint64_t{slab_units()} * m_pool.heap.unit();
     }
@@ -300,8 +290,7 @@ public:
     // The largest number of blocks used at the same time. `unused`: blocks that are outside and were in a cache during the
     // whole time since the last call; exact when this is known for all threads.
     std::uint64_t note_high_water(std::uint64_t unused) noexcept {
-        m_high_water =
-            detail::larger<std::uint64_t>(m_high_water, outside() - detail::smaller(outside(), unused));
+        m_high_water = detail::larger<std::uint64_t>(m_high_water, saturating_subtract(outside(), unused));
         return m_high_water;
     }
 
@@ -328,10 +317,11 @@ private:
     }
     // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
     [[nodiscard]] deferred_blocks* defer_slab() noexcept;
-    // Does what others have deferred.
-    void settle() noexcept {
+    // Does what others have deferred. True.
+    bool settle() noexcept {
         if (has_deferred()) [[unlikely]]
             settle_deferred();
+        return true;
     }
     POOLED_NOINLINE void settle_deferred() noexcept {
         deferred_blocks* const all = deferred().take_all();

@@ -121,7 +121,7 @@ struct alignas(2 * k_cache_line) thread_cache {
         return true;
     }
 
-    // For the owner, as the next three. False when the array, or all of them, have their full size, or when there is no memory for a
+    // For the owner, as the next two. False when the array, or all of them, have their full size, or when there is no memory for a
     // larger one.
     bool grow(class_index c) noexcept { return grow(c, k_geometry[c].cache_blocks); }
     bool grow(class_index c, std::uint32_t most) noexcept {
@@ -135,20 +135,17 @@ struct alignas(2 * k_cache_line) thread_cache {
         array_bytes += added;
         return true;
     }
-    // The capacity that suits what the owner of a full array does.
-    [[nodiscard]] std::uint32_t most_for(class_index c) const noexcept {
+    // Gives the array the capacity that suits what the owner does when it is full. True when it is larger now. It only shrinks to what it
+    // holds.
+    bool fit(class_index c) noexcept {
         class_geometry const& g = k_geometry[c];
-        std::int64_t const taken = classes[c].net_taken();
-        std::int64_t const capacity = classes[c].capacity();
-        if (4 * taken > 5 * capacity) return g.burst_blocks();  // a fifth of them is in use
-        return taken > 0 ? detail::larger<std::uint32_t>(g.cache_blocks, classes[c].capacity())
-                         : g.cache_blocks;
-    }
-    void shrink(class_index c) noexcept {
-        std::uint32_t const most = k_geometry[c].cache_blocks;
         std::uint32_t const capacity = classes[c].capacity();
-        if (classes[c].size() <= most && classes[c].reserve(most))
-            array_bytes -= std::size_t{capacity - most} * k_geometry[c].block_bytes;
+        std::int64_t const taken = classes[c].net_taken();
+        if (4 * taken > 5 * std::int64_t{capacity}) return grow(c, g.burst_blocks());  // a fifth is in use
+        if (taken > 0 || capacity <= g.cache_blocks) return grow(c);
+        if (classes[c].size() <= g.cache_blocks && classes[c].reserve(g.cache_blocks))
+            array_bytes -= std::size_t{capacity - g.cache_blocks} * g.block_bytes;
+        return false;
     }
     // Requires an empty array.
     void free_array(class_index c) noexcept {

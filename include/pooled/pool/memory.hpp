@@ -60,16 +60,17 @@ public:
 
     // A block for the owner of `cache` (null: a thread without a cache), which has none of the class. Null when the bound is reached and, at one moment, there was no free block anywhere; throws what
     // upstream throws.
-    [[nodiscard]] void* allocate(block_request what, thread_cache* cache) {
+    [[nodiscard]] void* allocate(block_request const& what, thread_cache* cache) {
+        class_index const c = what.c;
+        if (c != k_exact && is_exact(c, what.bytes))
+            return allocate({k_exact, what.bytes, what.align}, cache);
         m_release.on_slow_call(cache);
-        if (is_exact(what.c, what.bytes)) {
+        if (c == k_exact) {
             if (what.bytes > k_size_max / 4 || what.align > k_size_max / 4) POOLED_NO_MEMORY;
             if (what.bytes > m_upstream.max_bytes()) return nullptr;
-            what.c = k_exact;
             cache = nullptr;
         }
         void* const block = allocate_or_grow(what, cache);
-        class_index const c = what.c;
         if (c >= k_first_large && block != nullptr) {
             std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
             m_release.note_taken(round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled));
@@ -353,7 +354,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
                 one.remote_frees += cache.classes[c].net_frees();
             });
         }
-        one.in_use = list.outside() - detail::smaller(list.outside(), one.cached);
+        one.in_use = saturating_subtract(list.outside(), one.cached);
         one.free = list.free();
         one.high_water = list.note_high_water(unused);
         one.slab_bytes = list.slab_bytes();

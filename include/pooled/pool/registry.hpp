@@ -277,7 +277,8 @@ inline void registry::free(far_array& one) noexcept {
 
 POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexcept {
     thread_state& state = t_state();
-    free_closed_caches();
+    if (state.closed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        free_closed_caches();
     if (core.is_closed()) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) {
         if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
@@ -326,14 +327,13 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
 
 inline void registry::free_closed_caches() noexcept {
     thread_state& state = t_state();
-    if (state.closed.load(std::memory_order_relaxed) == 0) [[likely]]
-        return;
     scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
     std::uint32_t left = state.closed.exchange(0, std::memory_order_relaxed);
     for (thread_cache& cache : state.owned) {  // the newest first
+        if (left == 0) return;
         if (cache.core != nullptr) continue;
         disown(state, cache);
-        if (--left == 0) return;
+        --left;
     }
 }
 
