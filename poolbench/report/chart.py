@@ -85,8 +85,8 @@ def _text(x: str, y: float, words: str, more: str = "") -> str:
 def _ticks(low: float, high: float, logarithmic: bool) -> list[float]:
     powers = [10.0**power for power in range(-4, 13)]
     if not logarithmic:
-        step = next(base * power for power in powers for base in (1, 2, 5) if high <= 6 * base * power)
-        return [step * i for i in range(7) if step * i <= high]
+        step = next(base * power for power in powers for base in (1, 2, 5) if high - low <= 6 * base * power)
+        return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
     for bases in ((1, 3), (1, 2, 5)):
         ticks = [base * power for power in powers for base in bases if low <= base * power <= high]
         if len(ticks) > 2:

@@ -78,6 +78,15 @@ def test_the_picture_is_an_image_with_a_title_that_follows_the_readers_scheme(qu
 # --- charts
 
 
+def test_an_axis_has_figures_on_both_sides_of_zero():
+    lines = [
+        chart.Line(name, [chart.Mark("pooled", chart.Figure(value, value, value))])
+        for name, value in (("a", -196.0), ("b", 70.0))
+    ]
+    drawn = chart.draw("gain", "gain", "percent", lines).drawn
+    assert re.findall(r'text-anchor="middle" fill="currentColor">(-?\d+)<', drawn) == ["-150", "-100", "-50", "0", "50"]
+
+
 def test_a_chart_has_a_row_a_contender_a_mark_a_malloc_and_no_endless_interval(tmp_path):
     values = times(a=10.0, a_on_tcmalloc=50.0) | {support.cell("pooled"): [2.0]}
     (group,) = rows.groups(results(tmp_path, values), {})
