@@ -119,9 +119,9 @@ private:
         if (to.index != k_no_block && !is_end(to, i, words)) visit(from + i * k_word, to.index, m_window[i]);
     }
 
-    // A vector's end may be the begin of the next block, and no reference to it: begin, end and capacity are (b, e, e) or (b, between, e).
-    // Three plain pointers may look like the first, but not if they lead to an object with counts, of which the two words of a
-    // shared_ptr are different.
+    // A vector's end may be the begin of the next block, and no reference to it: begin, end and capacity are (b, e, e), (b, between, e), or
+    // (b, b, e) without an element. Three plain pointers may look like the first and the last, but not if they lead to an object with
+    // counts, of which the two words of a shared_ptr are different.
     [[nodiscard]] bool is_end(heap::hit const& to, std::size_t i, std::size_t words) const {
         std::uint64_t const* const w = m_window.data() + i;
         if (*w != to.begin || i == 0) return false;
@@ -129,11 +129,10 @@ private:
         if (!is_behind_begin) return false;
         heap::hit const before = m_heap.find(*w - 1);
         if (before.index == k_no_block) return false;
-        bool const is_capacity = i >= 2 && w[-2] == before.begin && w[-1] > w[-2];
-        if (is_capacity && w[-1] < *w) return true;
-        bool const is_full =
-            (is_capacity && w[-1] == *w) || (i >= 1 && i + 1 < words && w[-1] == before.begin && w[1] == *w);
-        return is_full && m_has_counts && m_has_counts(to.index);
+        bool const is_capacity = i >= 2 && w[-2] == before.begin && w[-2] <= w[-1] && w[-1] <= *w;
+        if (is_capacity && w[-1] > w[-2] && w[-1] < *w) return true;
+        bool const may_be_end = is_capacity || (i + 1 < words && w[-1] == before.begin && w[1] == *w);
+        return may_be_end && m_has_counts && m_has_counts(to.index);
     }
 
     std::size_t load(address begin, std::size_t bytes) {

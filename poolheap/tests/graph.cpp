@@ -76,6 +76,9 @@ TEST(Graph, TheEndOfAVectorIsNoReferenceToTheNextBlock) {
     h.refer(holder, 16, elements), h.refer(holder, 24, next), h.refer(holder, 32, next);  // full
     graph const full = h.build();
     EXPECT_EQ(sorted_targets(full, h.index_of(holder)), std::vector{h.index_of(elements)});
+    h.refer(holder, 24, elements);  // empty, with room
+    graph const empty = h.build();
+    EXPECT_EQ(sorted_targets(empty, h.index_of(holder)), std::vector{h.index_of(elements)});
     h.refer(holder, 24, elements + 8);  // with room
     graph const partial = h.build();
     EXPECT_EQ(sorted_targets(partial, h.index_of(holder)), std::vector{h.index_of(elements)});
