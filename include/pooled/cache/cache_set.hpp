@@ -332,14 +332,13 @@ public:
         for (class_index c = 0; c < k_class_count; ++c) {
             class_cache& one = cache.classes[c];
             if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
-            if (may_defer && !(*this)[c].try_lock_for_a_moment()) {
-                if ((*this)[c].defer_all(one)) continue;
-                (*this)[c].lock();
-            } else if (!may_defer) {
-                (*this)[c].lock();
+            central& list = (*this)[c];
+            if (!may_defer || !list.try_lock_for_a_moment()) {
+                if (may_defer && list.defer_all(one)) continue;
+                list.lock();
             }
-            unlock_at_end const lock((*this)[c]);
-            (*this)[c].retire(one);
+            unlock_at_end const lock(list);
+            list.retire(one);
         }
     }
 

@@ -154,11 +154,39 @@ struct alignas(k_cache_line) slab {
     // The same, of a slab that assign() has left none: all blocks.
     void allocate_all(void** top) noexcept { take(total, top); }
     // Requires so many bits.
-    POOLED_ALWAYS_INLINE void take(std::uint32_t taken, void** top) noexcept {
-        take_lowest(taken, top);
+    void take(std::uint32_t const taken, void** top) noexcept {
+        std::uint32_t left = taken;
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        std::uint32_t w = first_word;
+        [[maybe_unused]] std::size_t unmarked = unmarked_from;
+        while (left != 0) {
+            std::uint64_t set = word(w);
+            // As below, for a whole word.
+            if (!k_hardened && set == ~std::uint64_t{0} && left >= k_word_bits) {
+                std::byte* block = blocks + w * k_word_bits * size;
+                for (std::size_t i = 0; i < k_word_bits; ++i, block += size)
+                    *--top = block;
+                left -= static_cast<std::uint32_t>(k_word_bits);
+                set = 0;
+            }
+            for (; set != 0 && left != 0; --left, set &= set - 1) {
+                std::size_t const offset =
+                    (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(set))) * size;
+                if constexpr (k_hardened)
+                    if (offset >= unmarked) {
+                        free_mark::put_on(blocks + offset);
+                        unmarked = offset + size;
+                    }
+                *--top = blocks + offset;
+            }
+            word(w) = set;
+            if (set == 0) ++w;
+        }
+        first_word = static_cast<std::uint16_t>(w);
+        if constexpr (k_hardened) unmarked_from = static_cast<std::uint32_t>(unmarked);
         if ((purged & k_any_purged) == 0) [[likely]]
             return;
-        for (void* const block : span<void*>(top - taken, taken)) {
+        for (void* const block : span<void*>(top, taken)) {
             std::size_t const offset = address_of(block) - address_of(memory());
             on_touch(offset, offset + block_bytes());
         }
@@ -210,38 +238,6 @@ struct alignas(k_cache_line) slab {
     }
     [[nodiscard]] POOLED_NOINLINE bool is_purged(std::size_t page) const noexcept {
         return (this[page / k_pages].purged >> page % k_pages & 1) != 0;
-    }
-
-    // Requires so many free blocks.
-    void take_lowest(std::uint32_t left, void** top) noexcept {
-        std::size_t const size = k_geometry[size_class].block_bytes;
-        std::uint32_t w = first_word;
-        [[maybe_unused]] std::size_t unmarked = unmarked_from;
-        while (left != 0) {
-            std::uint64_t set = word(w);
-            if (!k_hardened && set == ~std::uint64_t{0} &&
-                left >= k_word_bits) {  // as below, for a whole word
-                std::byte* block = blocks + w * k_word_bits * size;
-                for (std::size_t i = 0; i < k_word_bits; ++i, block += size)
-                    *--top = block;
-                left -= static_cast<std::uint32_t>(k_word_bits);
-                set = 0;
-            }
-            for (; set != 0 && left != 0; --left, set &= set - 1) {
-                std::size_t const offset =
-                    (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(set))) * size;
-                if constexpr (k_hardened)
-                    if (offset >= unmarked) {
-                        free_mark::put_on(blocks + offset);
-                        unmarked = offset + size;
-                    }
-                *--top = blocks + offset;
-            }
-            word(w) = set;
-            if (set == 0) ++w;
-        }
-        first_word = static_cast<std::uint16_t>(w);
-        if constexpr (k_hardened) unmarked_from = static_cast<std::uint32_t>(unmarked);
     }
 
     // Prefetches up to `count` blocks that allocate() passes on next, for writing.

@@ -95,6 +95,10 @@ struct outermost_drop {
 };
 
 #if POOLED_HAS_CODE
+// From now on, the pool calls this layer, in the code of the calling file, which may share the state of another one. Called before
+// the first object is deferred.
+inline void install_hooks() noexcept;
+
 class outermost_drop_table {
 public:
     void insert(outermost_drop& drop) noexcept {
@@ -172,12 +176,6 @@ struct stack_bounds {
     [[nodiscard]] bool contains(std::uintptr_t address) const noexcept { return address - low < high - low; }
     [[nodiscard]] std::uintptr_t bytes() const noexcept { return high - low; }
 };
-
-#if POOLED_HAS_CODE
-// From now on, the pool calls this layer, in the code of the calling file, which may share the state of another one. Called before
-// the first object is deferred.
-inline void install_hooks() noexcept;
-#endif
 
 // What each drop asks the calling thread: where its stack has space for plain recursion.
 struct drop_window {
