@@ -66,7 +66,7 @@ public:
         for (local const& l : known->second) {
             if (at < l.begin || at - l.begin >= l.bytes) continue;
             m_members.know_variable(l.name, l.variable);
-            return symbol{l.name, symbol_kind::object, l.begin, l.bytes};
+            return symbol{l.name, l.begin, l.bytes};
         }
         return {};
     }

@@ -6,7 +6,6 @@
 #include <cxxabi.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -26,9 +25,8 @@ struct symbols::state {
         address begin;  // of a thread-local one, in the static block
         std::uint64_t bytes;
         char const* name;
-        symbol_kind kind;
 
-        [[nodiscard]] symbol at(address base) const { return {demangle(name), kind, base + begin, bytes}; }
+        [[nodiscard]] symbol at(address base) const { return {demangle(name), base + begin, bytes}; }
     };
     struct table {
         bool is_read = false;
@@ -105,11 +103,9 @@ struct symbols::state {
             unsigned const type = GELF_ST_TYPE(s.st_info);
             if (name == nullptr || s.st_shndx == SHN_UNDEF || s.st_size == 0) continue;
             if (type == STT_TLS)
-                t.thread_local_entries.push_back(
-                    {s.st_value, s.st_size, name, symbol_kind::thread_local_object});
+                t.thread_local_entries.push_back({s.st_value, s.st_size, name});
             else if (type == STT_OBJECT || type == STT_FUNC || type == STT_GNU_IFUNC)
-                t.entries.push_back(
-                    {at, s.st_size, name, type == STT_OBJECT ? symbol_kind::object : symbol_kind::function});
+                t.entries.push_back({at, s.st_size, name});
         }
         std::ranges::stable_sort(t.entries, {}, &entry::begin);
         return t;
@@ -140,18 +136,6 @@ std::optional<symbol> symbols::find(address at) const {
         if (at - next->begin < next->bytes) return next->at(0);
     }
     return {};
-}
-
-std::string symbols::describe(address at) const {
-    char number[32];
-    if (auto const found = find(at)) {
-        if (at == found->begin) return found->name;
-        return found->name + '+' + std::to_string(at - found->begin);
-    }
-    module const* const m = module_of(at);
-    std::snprintf(number, sizeof(number), "%s0x%llx", m != nullptr ? "+" : "",
-                  static_cast<unsigned long long>(m != nullptr ? at - m->bias : at));
-    return (m != nullptr ? m->name() : "") + number;
 }
 
 std::optional<symbol> symbols::find_thread_local(thread const& of, address at) const {

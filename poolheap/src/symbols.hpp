@@ -11,11 +11,8 @@
 
 namespace poolheap {
 
-enum class symbol_kind : std::uint8_t { function, object, thread_local_object };
-
 struct symbol {
     std::string name;  // demangled
-    symbol_kind kind = symbol_kind::function;
     address begin = 0;
     std::uint64_t bytes = 0;
 };
@@ -43,8 +40,6 @@ public:
     [[nodiscard]] Dwfl* dwfl() const;
     // The function or object that contains the address.
     [[nodiscard]] std::optional<symbol> find(address at) const;
-    // "name", "name+16", "lib.so+0x1234", or "0x1234".
-    [[nodiscard]] std::string describe(address at) const;
     // The thread-local object at an address in a thread's static block, that of the program itself.
     [[nodiscard]] std::optional<symbol> find_thread_local(thread const& of, address at) const;
 

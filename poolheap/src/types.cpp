@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 
 namespace poolheap {
 namespace {
@@ -87,7 +88,8 @@ bool type_namer::is_code(address at) const {
 }
 
 std::string type_namer::class_of_vtable(address vtable) const {
-    if (vtable % 8 != 0 || m_symbols.module_of(vtable) == nullptr) return {};
+    module const* const in = m_symbols.module_of(vtable);
+    if (vtable % 8 != 0 || in == nullptr) return {};
     std::array<address, 3> words{};  // offset to the top, type information, first function
     if (m_image.read(vtable - 16, std::as_writable_bytes(std::span(words))) != sizeof(words)) return {};
     if (words[0] != 0) return {};
@@ -96,7 +98,9 @@ std::string type_namer::class_of_vtable(address vtable) const {
         constexpr std::string_view k_prefix = "vtable for ";
         if (symbol && symbol->name.starts_with(k_prefix)) return symbol->name.substr(k_prefix.size());
         if (symbol || !is_code(words[2])) return {};
-        return "object with vtable " + m_symbols.describe(vtable);
+        std::ostringstream place;
+        place << "object with vtable " << in->name() << "+0x" << std::hex << vtable - in->bias;
+        return place.str();
     }
     if (m_symbols.module_of(words[1]) == nullptr) return {};
     auto const name = m_image.get<address>(words[1] + 8);

@@ -135,7 +135,7 @@ public:
     std::optional<type_id_t> global_pointee(std::string const&, std::uint64_t) override { return {}; }
     std::optional<symbol> global(address a) const override {
         for (auto const& [name, begin] : m_globals)
-            if (a >= begin && a < begin + 256) return symbol{name, symbol_kind::object, begin, 256};
+            if (a >= begin && a < begin + 256) return symbol{name, begin, 256};
         return {};
     }
     std::optional<symbol> local_of(thread const&, address) override { return {}; }
