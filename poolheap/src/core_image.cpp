@@ -45,6 +45,9 @@ public:
                                 " bytes of memory are missing, so references may be, too.");
         name_mappings(found);
         for (auto& [m, content] : found) {
+            // What neither the core file nor another one has cannot be read: a damaged size would take hours to look through.
+            if (m.path.empty()) m.readable = m.readable && !content.empty();
+            if (m.path.empty() && m.readable) m.end = m.begin + content.size();
             if (!m_mappings.empty() && m.begin < m_mappings.back().end)
                 throw error(m_file->path() + " is damaged: its memory ranges overlap. Take another one.");
             m_mappings.push_back(std::move(m));
