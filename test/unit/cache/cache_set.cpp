@@ -214,6 +214,7 @@ TEST_F(cache_set_test, waits_for_no_thread_that_has_the_lock_of_a_class) {
     auto const blocks = take(caches[0], k_class, 2000);
     set[k_class].lock();  // as a thread that was preempted there
     give_back(caches[0], k_class, blocks);
+    EXPECT_EQ(caches[0].classes[k_class].net_taken(), caches[0].classes[k_class].held());
     std::vector<void*> again =
         take(caches[1], k_class, 3000);  // those that were freed, and of slabs that are new to the class
     set.retire_classes(caches[0], true);
@@ -286,15 +287,17 @@ TEST_F(cache_set_test, counts_the_blocks_of_a_slab_before_it_has_the_lock_of_the
 }
 
 TEST_F(cache_set_test, keeps_the_count_of_remote_frees_when_others_take_what_an_ended_thread_deferred) {
-    auto const blocks = take(caches[0], k_class, 40);
+    auto const blocks = take(caches[0], k_class, 2000);
     caches[0].classes[k_class].add_net_taken(-caches[0].classes[k_class].net_taken());  // another's blocks
+    std::uint32_t const held = caches[0].classes[k_class].held();
     give_back(caches[0], k_class, blocks);
     std::uint64_t const frees = caches[0].classes[k_class].net_frees();
-    ASSERT_GE(frees, 40U);
+    ASSERT_EQ(frees, 2000 + held);
     set[k_class].lock();
     set.retire_classes(caches[0], true);
-    auto const again = take(caches[1], k_class, 200);  // all of these, and a slab
+    auto const again = take(caches[1], k_class, 3000);  // all of these, and a slab
     set[k_class].unlock();
+    set.retire_classes(caches[0]);  // as its thread's end does then
     EXPECT_EQ(set[k_class].retired_remote_frees(), frees);
     give_back(caches[1], k_class, again);
 }
