@@ -194,22 +194,24 @@ public:
     // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes,
     // without those that were returned before and not used since. O(spans); takes the lock for one span at a time.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
-        purging all{observed<std::size_t>(most), {}};
+        purging all{observed<std::size_t>(most), {}, {}};
         return go_on(all, k_size_max);
     }
-    // The same in steps, each of which takes less than a millisecond; first of whole chunks, which return to upstream. Without the lock:
-    // whether there is one to be taken.
-    void begin_purge(std::size_t most) noexcept {
+    // The same in steps, each of which takes less than a millisecond; first of whole chunks, up to `most_of_chunks` bytes, which return
+    // to upstream. has_step(), without the lock: whether there is one to be taken.
+    void begin_purge(std::size_t most, std::size_t most_of_chunks) noexcept {
         scoped_lock const lock(m_mutex);
-        m_purging = {observed<std::size_t>(most), {}};
+        m_purging = {observed<std::size_t>(most), observed<std::size_t>(most_of_chunks), {}};
     }
     [[nodiscard]] bool has_step() const noexcept { return m_purging.bytes != 0 || m_noting != nullptr; }
     void do_step() noexcept {
         if (m_noting != nullptr) return note_some();
-        std::size_t const released = release_chunks(m_purging.bytes, k_step_bytes);
+        std::size_t const released = release_chunks(m_purging.of_chunks, k_step_bytes);
         if (released == 0) return static_cast<void>(go_on(m_purging, k_looks_in_step));
         scoped_lock const lock(m_mutex);
         m_purging.bytes = m_purging.bytes - detail::smaller<std::size_t>(released, m_purging.bytes);
+        m_purging.of_chunks =
+            m_purging.of_chunks - detail::smaller<std::size_t>(released, m_purging.of_chunks);
     }
 
     // Chunks of 2 MiB that were filled with small pages, because huge ones were slow to get, get those later, as their use is proved: a
@@ -426,6 +428,7 @@ private:
     // How far a purge() has come, and how many bytes it still may return.
     struct purging {
         observed<std::size_t> bytes;
+        observed<std::size_t> of_chunks;  // of these, as whole chunks
         free_spans::walk spans;
     };
 

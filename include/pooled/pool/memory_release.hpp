@@ -119,6 +119,12 @@ private:
 
     static constexpr int k_background_steps = 64;
 
+    // Free pages return after each period. Chunks do so when they were free for many, and only then the limit falls: the next one is a
+    // mapping that the system makes under a lock, which a preempted thread may hold for a second.
+    static constexpr std::uint32_t k_periods = 16;
+    // How many bytes of chunks return after a period in which so many were not needed.
+    [[nodiscard]] std::size_t end_period(std::size_t unneeded) noexcept;
+
     [[nodiscard]] bool release_some() noexcept;
     void release_unused() noexcept;
 
@@ -130,7 +136,9 @@ private:
     atomic<std::size_t> m_drain_at{
         0};  // m_left_free when the recent addresses next go to their slabs; a hint
     atomic<std::size_t> m_kept{k_least_kept};
-    atomic<std::size_t> m_returned{0};  // at once in this period, and not taken again; a hint
+    atomic<std::size_t> m_returned{0};           // at once in this period, and not taken again; a hint
+    observed<std::size_t> m_fewest{k_size_max};  // bytes that were not needed in any of the last periods
+    observed<std::uint32_t> m_periods;
 };
 
 inline void memory_release::release_excess(std::size_t freed) noexcept {
@@ -191,12 +199,21 @@ POOLED_NOINLINE inline void memory_release::release_unused() noexcept {
     if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_least_kept)
         release_excess(free - free_before);  // large blocks, as if their owners had freed them now
     std::size_t const unneeded = m_slabs.take_fewest_free();
-    std::size_t const needed = m_upstream.used() - detail::smaller(unneeded, m_upstream.used());
-    m_kept.store(
-        detail::larger(k_least_kept, detail::smaller(m_kept.load(std::memory_order_relaxed), needed)),
-        std::memory_order_relaxed);
+    m_slabs.begin_purge(unneeded, end_period(unneeded));
+}
+
+inline std::size_t memory_release::end_period(std::size_t unneeded) noexcept {
     m_returned.store(0, std::memory_order_relaxed);
-    m_slabs.begin_purge(unneeded);
+    std::size_t const fewest = detail::smaller<std::size_t>(m_fewest, unneeded);
+    m_fewest = fewest;
+    m_periods.add(1);
+    if (m_upstream.is_system() && m_periods % k_periods != 0) return 0;
+    m_fewest = k_size_max;
+    std::size_t const used = m_upstream.used();
+    std::size_t const needed = used - detail::smaller(fewest, used);
+    std::size_t const kept = m_kept.load(std::memory_order_relaxed);
+    m_kept.store(detail::larger(k_least_kept, detail::smaller(kept, needed)), std::memory_order_relaxed);
+    return fewest;
 }
 
 }  // namespace detail

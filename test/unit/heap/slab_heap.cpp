@@ -388,10 +388,10 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_many_spans_back_in_steps) {
         all.push_back(s);
     for (std::size_t i = 0; i < all.size(); i += 2)
         heap.deallocate(*all[i]);
-    heap.begin_purge(8 * k_granule_bytes);
+    heap.begin_purge(8 * k_granule_bytes, 8 * k_granule_bytes);
     while (heap.has_step())
         heap.do_step();
-    heap.begin_purge(k_size_max);
+    heap.begin_purge(k_size_max, k_size_max);
     std::size_t steps = 0;
     for (; heap.has_step(); ++steps)
         heap.do_step();
@@ -399,7 +399,7 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_many_spans_back_in_steps) {
     EXPECT_LT(steps, all.size() / 4);
     EXPECT_EQ(heap.purge(), 0U) << "all pages went back";
     EXPECT_TRUE(heap.is_valid());
-    heap.begin_purge(k_size_max);
+    heap.begin_purge(k_size_max, k_size_max);
     slab_heap::attempt const reserving(heap, {k_48, k_48});
     EXPECT_FALSE(heap.has_step()) << "a call that makes no other system call";
 }
@@ -418,7 +418,7 @@ TEST_F(slab_heap_test, returns_chunks_in_steps_and_looks_at_no_other) {
     EXPECT_TRUE(heap.is_valid());
     std::size_t const before = from.used();
     std::size_t const empty = heap.empty_bytes();
-    heap.begin_purge(k_size_max);
+    heap.begin_purge(k_size_max, k_size_max);
     heap.do_step();
     EXPECT_EQ(before - from.used(), 8 * k_mib);
     EXPECT_TRUE(heap.is_valid());
