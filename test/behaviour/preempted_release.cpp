@@ -13,7 +13,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/mman.h>
@@ -124,6 +127,57 @@ TEST_F(preempted_release, loses_nothing_in_a_forked_child) {
                   return test::is_valid(pool);
               }),
               0);
+}
+
+// Of POOLED_BACKGROUND=1, in a pool that nobody calls.
+TEST(preempted_background_thread, stops_only_who_destroys_the_pool_that_it_works_on) {
+    std::optional<pooled::pool> pool(
+        std::in_place, pooled::pool_options{.release_unused_after = std::chrono::milliseconds(1)});
+    pooled::pool other;
+    std::vector<void*> out;
+    for (int i = 0; i < 64; ++i)
+        out.push_back(std::memset(pool->allocate(k_bytes), 1, k_bytes));
+    for (std::size_t i = 0; i < out.size(); i += 2)
+        pool->deallocate(out[i], k_bytes);
+    std::atomic<bool> is_over{false};
+    std::thread background([&] {
+        t_is_preempted = true;
+        while (!is_over && !g_is_inside)
+            pooled::detail::g_registry.work_in_background();
+    });
+    if (!within_20_s([] { return g_is_inside.load(); })) {
+        is_over = true;
+        background.join();
+        GTEST_SKIP() << "this build returns no pages of free spans";
+    }
+    auto const begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 5; ++i) {
+        pooled::pool made_meanwhile;
+        std::thread([&] { other.deallocate(other.allocate(64), 64); }).join();
+        std::thread([&] { pool->deallocate(pool->allocate(k_bytes), k_bytes); }).join();
+    }
+    EXPECT_EQ(test::in_child([&] {
+                  std::thread([&] { pool->deallocate(pool->allocate(64), 64); }).join();
+                  for (std::size_t i = 1; i < out.size(); i += 2)
+                      pool->deallocate(out[i], k_bytes);
+                  pool.reset();
+                  return true;
+              }),
+              0);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s) << "something waited for it";
+    for (std::size_t i = 1; i < out.size(); i += 2)
+        pool->deallocate(out[i], k_bytes);
+    std::atomic<bool> is_destroyed{false};
+    std::thread destroyer([&] {
+        pool.reset();
+        is_destroyed = true;
+    });
+    std::this_thread::sleep_for(5ms);
+    EXPECT_FALSE(is_destroyed);
+    g_may_leave = true;
+    destroyer.join();
+    background.join();
+    g_is_inside = g_may_leave = false;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
@@ -28,6 +29,7 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -410,6 +412,31 @@ void background(char const*) {
         usleep(10'000);
 }
 
+// With POOLED_BACKGROUND=1: memory that was filled with small pages and is in use gets huge ones while the program calls nothing.
+void collapse(char const*) {
+    constexpr std::size_t k_bytes = std::size_t{1} << 10;
+    auto const huge_kib = [] {
+        std::ifstream all("/proc/self/smaps_rollup");
+        std::string word;
+        std::size_t kib = 0;
+        while (all >> word)
+            if (word == "AnonHugePages:") all >> kib;
+        return kib;
+    };
+    std::vector<void*> blocks(80'000);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        // The library collapses pages where the system gave a huge one before.
+        if (i == 20'000 && (huge_kib() == 0 || prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0)) std::_Exit(77);
+        blocks[i] = std::memset(::operator new(k_bytes), 1, k_bytes);
+    }
+    EXPECT(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0) == 0);
+    std::size_t const before = huge_kib();
+    while (huge_kib() < before + 8192)
+        usleep(10'000);
+    for (void* const one : blocks)
+        ::operator delete(one);
+}
+
 void free_of_new(char const*) {
     void* const p = ::operator new(64);
     std::memset(p, 0, 64);
@@ -462,6 +489,7 @@ int main(int argc, char** argv) {
                                                                   {"c_functions", c_functions},
                                                                   {"untrusted_sizes", untrusted_sizes},
                                                                   {"background", background},
+                                                                  {"collapse", collapse},
                                                                   {"free_of_new", free_of_new},
                                                                   {"wrong_size", wrong_size},
                                                                   {"release", release},

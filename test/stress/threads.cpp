@@ -15,10 +15,12 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include <pthread.h>
@@ -53,6 +55,30 @@ protected:
     pooled::pool pool{{.name = "stress", .chunk_bytes = 256U << 10, .upstream = &upstream}};
     exchange<> blocks;
 };
+
+TEST(background_work, goes_on_beside_pools_that_come_and_go) {
+    std::atomic<bool> is_over{false};
+    std::thread background([&] {
+        while (!is_over)
+            pooled::detail::g_registry.work_in_background();
+    });
+    pooled::pool shared{{.release_unused_after = std::chrono::milliseconds(1)}};
+    on_threads(4, [&](std::size_t seed) {
+        dice r(seed);
+        for (std::size_t round = 0; round < scaled(300, 40); ++round) {
+            pooled::pool own{{.release_unused_after = std::chrono::milliseconds(1)}};
+            for (std::size_t i = 0; i < 100; ++i) {
+                pooled::pool& from = i % 2 != 0 ? own : shared;
+                deallocate(from, allocate(from, random_bytes(r)));
+                from.deallocate(from.allocate(100'000), 100'000);
+            }
+        }
+    });
+    is_over = true;
+    background.join();
+    EXPECT_EQ(shared.stats().in_use, 0U);
+    EXPECT_TRUE(test::is_valid(shared));
+}
 
 TEST_F(threads_stress, thousands_of_threads_are_born_and_end_and_no_block_is_lost_or_shared) {
     std::size_t const rounds = scaled(1'000, 120);

@@ -152,12 +152,13 @@ public:
 
 private:
     // Under the registry's lock, so that no thread that has one of its caches ends now; and that of the caches, so that none that returns
-    // the last block destroys the core. Must wait: an owner is inside its cache.
+    // the last block destroys the core. Must wait: an owner is inside its cache, or the background thread works on the pool.
     enum class closing : unsigned char { must_wait, is_done, was_last };
     [[nodiscard]] closing try_close() noexcept {
         scoped_lock const lock(g_registry);
         scoped_lock const caches_lock(caches());
-        if (!caches().stop() || !caches().leave_bound()) return closing::must_wait;
+        if (g_registry.is_worked_on(*this) || !caches().stop() || !caches().leave_bound())
+            return closing::must_wait;
         return memory().close() ? closing::was_last : closing::is_done;
     }
 

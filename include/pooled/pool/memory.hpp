@@ -97,8 +97,7 @@ public:
     // Returns all free memory: chunks to upstream, the pages of free blocks to the system. Returns the number
     // of bytes. O(threads + slabs + cached blocks).
     std::size_t trim() noexcept { return m_release.trim(); }
-    void release_in_background() noexcept { m_release.release_in_background(); }
-    void collapse_in_background() noexcept { m_release.collapse_in_background(); }
+    void work_in_background() noexcept { m_release.work_in_background(); }
 
     // Returns all slabs to upstream, including those with blocks in use. O(threads + slabs + cached blocks).
     void discard() noexcept {

@@ -78,13 +78,11 @@ public:
             m_slabs.do_step();
     }
     // What slow calls would do, for a pool that nobody calls: called again and again by a thread that does nothing else.
-    void release_in_background() noexcept {
+    void work_in_background() noexcept {
         if (!m_upstream.is_system()) return;
         if (m_clock.is_due(0)) release_unused();
         for (int step = 0; step < k_background_steps && m_slabs.has_step(); ++step)
             m_slabs.do_step();
-    }
-    void collapse_in_background() noexcept {
         if (m_slabs.may_collapse()) m_slabs.collapse_one();
     }
     // A large block was given to a caller, or memory left free by such blocks returned to upstream.

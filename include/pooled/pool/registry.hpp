@@ -75,9 +75,11 @@ public:
         scoped_lock const own(m_mutex);
         return cache.core != nullptr && work(*cache.core);
     }
-    // Returns memory that no pool needed for a period, also of pools that nobody calls, and collapses pages of the default pool. Other
-    // pools' are collapsed in their own calls alone: that may take long, and the lock is held, so that none is destroyed meanwhile.
+    // Returns memory that no pool needed for a period and collapses pages, also of pools that nobody calls. No lock is held meanwhile: only
+    // who destroys the pool that is worked on waits. For one thread.
     POOLED_API void work_in_background() noexcept;
+    // Requires the lock.
+    [[nodiscard]] bool is_worked_on(pool_core const& core) const noexcept { return m_worked_on == &core; }
     // Those of the calling thread whose pools were closed.
     void free_closed_caches() noexcept;
 
@@ -155,6 +157,7 @@ private:
     memory_copy m_copy;
     atomic<char const*> m_abi{nullptr};  // of m_copy; null: not known yet
     std::uint32_t m_end = 0;             // no core has a higher id
+    pool_core* m_worked_on = nullptr;    // by the thread in work_in_background(): it is not destroyed
     atomic<pool_core*> m_cores[k_max_pools]{};
 };
 
@@ -186,14 +189,18 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
 
 POOLED_CODE void registry::work_in_background() noexcept {
     for (std::uint32_t id = 0; id < k_max_pools; ++id) {
+        {
+            scoped_lock const own(m_mutex);
+            if (id >= m_end) return;
+            pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
+            // One that is not closed is not destroyed before the lock is free.
+            if (core == nullptr || is_foreign(*core) || core->is_local() || core->is_closed()) continue;
+            m_worked_on = core;
+        }
+        m_worked_on->memory().work_in_background();
         scoped_lock const own(m_mutex);
-        if (id >= m_end) break;
-        pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
-        if (core != nullptr && !is_foreign(*core) && !core->is_local() && !core->is_closed())
-            core->memory().release_in_background();
+        m_worked_on = nullptr;
     }
-    if (pool_core* const core = find(k_default_pool_id); core != nullptr && !is_foreign(*core))
-        core->memory().collapse_in_background();
 }
 
 POOLED_CODE void registry::make_unknown() {
@@ -427,6 +434,7 @@ inline void registry::before_fork() noexcept {
 inline void registry::after_fork_in_child() noexcept {
     for (far_array& each : g_registry.m_far_arrays)
         if (each.owner != &t_state()) g_registry.free(each);
+    g_registry.m_worked_on = nullptr;
     g_registry.for_each_core([](pool_core& core) {
         core.memory().after_fork_in_child();
         if (pool_extension* const above = core.extension()) above->after_fork_in_child();
@@ -444,6 +452,7 @@ inline void registry::begin_anew() noexcept {
     ::new (static_cast<void*>(&g_metadata)) metadata_arena;
     ::new (static_cast<void*>(&g_registry.m_mutex)) detail::mutex;
     g_registry.m_far_arrays = {};
+    g_registry.m_worked_on = nullptr;
     t_state().forget_caches();
     g_dead_cores.begin_anew();
     g_registry.for_each_core([](pool_core& core) {
