@@ -66,10 +66,14 @@ inline void recycle_list::refill(thread_cache& mine) noexcept {
         detail::smaller<std::size_t>(detail::smaller(cache.capacity(), k_max_cached) / 2 - 1, m_idle.size()));
     void** const array = cache.fill(count);
     std::uint32_t const generation = m_generation;
+    std::size_t const front = detail::smaller(m_limits.object_bytes, 3 * k_cache_line);
     for (std::uint32_t i = count; i-- != 0;) {
         recycle_node* const n = m_idle.pop();
         n->set(m_limits.idle_count, generation);
         array[i] = object_of(n);
+        // Another thread wrote it last, and whoever acquires it waits for what it reads there: a packet's pointer to its bytes.
+        for (std::size_t line = k_cache_line; line < front; line += k_cache_line)
+            __builtin_prefetch(static_cast<std::byte*>(array[i]) + line, 1);
     }
     m_outside.add(count);
 }
