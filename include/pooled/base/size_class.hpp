@@ -253,12 +253,14 @@ static_assert(large_class_for(k_max_large_block_bytes, 1) == k_class_count - 1);
 
 // What is asked of a pool: a block that holds `bytes` at `align`, of size class `c`. Where the class alone decides, it is the request.
 struct block_request {
-    class_index c;
+    // The class between both sizes: a compiler copies two next to each other by one load, which waits, as they were written by two
+    // stores, until all stores before these have reached the cache.
     std::size_t bytes;
+    class_index c;
     std::size_t align;
 
     constexpr block_request(class_index of_class, std::size_t holds = 0, std::size_t at = 1) noexcept
-        : c(of_class), bytes(holds), align(at) {}
+        : bytes(holds), c(of_class), align(at) {}
 
     [[nodiscard]] constexpr std::size_t block_bytes() const noexcept {
         return c != k_exact ? k_geometry[c].block_bytes : bytes;
