@@ -25,6 +25,7 @@
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
+#include "pooled/cache/handed_blocks.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
@@ -53,12 +54,14 @@ public:
     explicit cache_set(central::context const& pool) noexcept
         : m_mutex(!pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
         m_pool.deferred = m_deferred.data();
+        m_pool.handed = &m_handed;
         for (class_index c = 0; c < k_lists; ++c)
             std::construct_at(&(*this)[c], m_pool, c);
     }
     ~cache_set() {
         for (class_index c = 0; c < k_lists; ++c)
             std::destroy_at(&(*this)[c]);
+        if (handed_blocks* const handed = find_handed()) g_metadata.deallocate(handed, sizeof(*handed));
         for (class_index c = 0; c < k_class_count; ++c)
             if (m_has_arrays[c])
                 for_each_array(c, [](std::size_t bytes, std::size_t count) {
@@ -128,6 +131,11 @@ public:
         return list.refill(mine);
     }
 
+    // Of a large block that the owner of `cache` frees, and that others allocated: leaves it, or the older half of the owner's, to whoever
+    // needs one. False: the caller keeps it, as the owner allocates such blocks itself, or as many as may be are on their way. Without a
+    // lock; O(blocks moved).
+    [[nodiscard]] bool hand_over(class_index c, thread_cache& cache, void* block) noexcept;
+
     // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
@@ -139,6 +147,10 @@ public:
         unlock_at_end const lock(list);
         bool const is_closed = list.is_closed();
         class_cache* const mine = cache != nullptr && !is_closed ? &cache->classes[c] : nullptr;
+        if (mine != nullptr && c >= k_first_large && mine->net_taken() < 0) {
+            prepare_hand_over();
+            list.adopt();  // as many as may be were on their way: now others may be
+        }
         if (mine != nullptr && c < k_inlined_classes && !is_at_bound()) {
             // operator new and delete use the array alone: without one, each delete would come here.
             if (mine->capacity() == 0 && mine->held() == 0) cache->grow(c);
@@ -152,9 +164,15 @@ public:
             }
             if (mine->push(block)) return true;
         }
-        list.flush({&block, 1});
+        list.flush({&block, 1}, mine != nullptr && mine->net_taken() < 0);
         if (mine != nullptr) mine->add_net_taken(-1);
         return !is_closed;
+    }
+
+    // How many blocks of a large class were handed over and came to its list since the last call. A hint.
+    [[nodiscard]] std::uint32_t end_handed(class_index c) noexcept {
+        handed_blocks* const handed = c != k_exact ? find_handed() : nullptr;
+        return handed != nullptr ? handed->end_taken(c) : 0;
     }
 
     // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
@@ -367,7 +385,8 @@ public:
     // when the lock's last holder had already looked. Without a lock; O(classes + addresses).
     void drain_recent() noexcept {
         for (class_index c = 0; c < k_lists; ++c) {
-            if (!(*this)[c].has_recent() && !(*this)[c].has_deferred()) continue;
+            central const& list = (*this)[c];
+            if (!list.has_recent() && !list.has_deferred() && list.handed() == 0) continue;
             try_scoped_lock const lock((*this)[c]);
             if (lock) (*this)[c].drain_recent();
         }
@@ -404,6 +423,12 @@ private:
     [[nodiscard]] bool inside_gate(thread_cache* cache, class_index c, Work&& work) noexcept;
     // `is_stalled`: another thread has the lock of the class, and the heap has no free slab.
     [[nodiscard]] void* allocate_deferred(class_index c, thread_cache* cache, bool& is_stalled) noexcept;
+    // acquire: pairs with the release in prepare_hand_over().
+    [[nodiscard]] handed_blocks* find_handed() const noexcept {
+        return m_handed.load(std::memory_order_acquire);
+    }
+    // Without memory for it nothing changes.
+    void prepare_hand_over() noexcept;
     // False: the caller keeps the block.
     [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache* cache, void* block) noexcept;
 
@@ -421,6 +446,7 @@ private:
     template <class Visit>
     static void for_each_array(class_index c, Visit&& visit) {
         if (c == k_first_large) visit(sizeof(thread_cache), k_reserved_threads);
+        if (c == k_first_large) visit(sizeof(handed_blocks), 1);
         if (c >= k_first_large) visit(recent_blocks::k_least * sizeof(void*), 1);
         if (c >= k_inlined_classes) return;
         std::uint32_t const most = k_geometry[c].burst_blocks();
@@ -451,7 +477,8 @@ private:
     bool m_has_recycled = false;
     std::array<bool, k_class_count> m_has_arrays{};
     std::array<deferred_list, k_lists> m_deferred{};
-    bound_slots m_slots;  // empty unless at the bound
+    atomic<handed_blocks*> m_handed{nullptr};  // once it is needed
+    bound_slots m_slots;                       // empty unless at the bound
     std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;

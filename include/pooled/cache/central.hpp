@@ -28,6 +28,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/deferred_blocks.hpp"
+#include "pooled/cache/handed_blocks.hpp"
 #include "pooled/cache/recent_blocks.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/free_mark.hpp"
@@ -57,6 +58,9 @@ public:
         observed<std::uint32_t> bound_epoch{};  // odd: at the bound. Changed under the locks of all classes
         deferred_list* deferred = nullptr;      // one of each class
 
+        atomic<handed_blocks*> const* handed =
+            nullptr;  // to null, until a thread first hands a large block over
+
         [[nodiscard]] bool is_at_bound() const noexcept { return bound_epoch % 2 != 0; }
     };
 
@@ -66,10 +70,15 @@ public:
     void lock() noexcept {
         m_mutex.lock();
         settle();
+        adopt();
     }
     // For work that may be left out. False: another thread has it.
-    [[nodiscard]] bool try_lock() noexcept { return m_mutex.try_lock() && settle(); }
-    // False: another thread has it, and is not running.
+    [[nodiscard]] bool try_lock() noexcept {
+        bool const is_mine = m_mutex.try_lock() && settle();
+        if (is_mine) adopt();
+        return is_mine;
+    }
+    // False: another thread has it, and is not running. What was handed over stays where it is until it is needed.
     [[nodiscard]] bool try_lock_for_a_moment() noexcept {
         return m_mutex.try_lock_for_a_moment() && settle();
     }
@@ -94,6 +103,7 @@ public:
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         if (is_drained()) m_largest = 0;  // it is being used again
+        if (free() == 0) adopt();
         if (free() == 0 && !add_slab(m_class)) return nullptr;
         m_refills.add(1);
         std::uint32_t const half = detail::smaller(cache.capacity(), k_max_cached_blocks) / 2;
@@ -120,9 +130,11 @@ public:
 
     // One block, for callers without a cache. Null as above.
     [[nodiscard]] void* allocate_one(block_request const& what) noexcept {
+        if (free() == 0) adopt();
         if (free() == 0 && !add_slab(what)) return end_served(), nullptr;
         m_served.add(1);
         void* const one = pop_any();
+        m_recent.prefetch_newest();
         note_high_water(0);
         return one;
     }
@@ -136,6 +148,9 @@ public:
     [[nodiscard]] bool has_nothing() const noexcept {
         return m_failed_at == m_pool.heap.gains() && !has_deferred();
     }
+
+    // What was handed over comes to the list.
+    void adopt() noexcept;
 
     // Requires blocks of the class that are no longer in use. `is_for_another`: another thread is likely to take them. Then the addresses
     // of blocks that fill more than a slab stay here, as both threads write to the bitmaps otherwise (1500 bytes handed over: 12.6 ns
@@ -175,7 +190,10 @@ public:
     [[nodiscard]] std::size_t recent_limit(std::size_t flushed, bool is_for_another) const noexcept {
         constexpr std::size_t k_large_bytes = std::size_t{2} << 20;
         if (m_class >= k_first_large)
-            return detail::smaller<std::size_t>(k_large_bytes / k_geometry[m_class].block_bytes, 32);
+            return detail::smaller<std::size_t>(
+                (is_for_another ? 2 * handed_blocks::k_most_bytes : k_large_bytes) /
+                    k_geometry[m_class].block_bytes,
+                32);
         std::uint64_t const in_use = saturating_subtract(outside(), flushed);
         std::uint64_t const least = is_for_another ? detail::smaller<std::uint64_t>(in_use, flushed) : 0;
         return static_cast<std::size_t>(
@@ -196,8 +214,10 @@ public:
     [[nodiscard]] bool has_deferred() const noexcept {
         return m_pool.deferred != nullptr && !deferred().empty();
     }
+    // Without the lock. Of large blocks that are handed over; 0 for other classes.
+    [[nodiscard]] std::uint32_t handed() const noexcept;
     [[nodiscard]] std::size_t recent_bytes() const noexcept {
-        return std::size_t{m_recent.count()} * k_geometry[m_class].block_bytes;
+        return (std::size_t{m_recent.count()} + handed()) * k_geometry[m_class].block_bytes;
     }
 
     // The older half of a full cache. Of blocks that others allocated, more where the cache is larger than one for those.
@@ -335,6 +355,8 @@ private:
             std::exchange(one, one->next)->free();
         }
     }
+    // Null for classes that are not large.
+    [[nodiscard]] handed_blocks* find_handed() const noexcept;
     // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
     [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
         std::uintptr_t const distance = 4 * blocks.size() * k_geometry[m_class].block_bytes;

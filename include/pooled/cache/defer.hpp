@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a thread does when another one has the lock of a class, and perhaps does not run: it waits for none, takes what others deferred or a
-// slab of its own, and leaves what it frees to whoever has the lock next (deferred_blocks.hpp).
+// What a thread does without the lock of a class. It hands over large blocks that others allocated (handed_blocks.hpp). And when another
+// thread has the lock, and perhaps does not run, it does not wait: it takes what others deferred or a slab of its own, and leaves what it
+// frees to whoever has the lock next (deferred_blocks.hpp).
 //
 // For the owner of a cache, and for a thread without one, for which an empty array stands. O(blocks moved).
 
@@ -12,16 +13,37 @@
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/deferred_blocks.hpp"
+#include "pooled/cache/handed_blocks.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/fork_gate.hpp"
+#include "pooled/os/metadata.hpp"
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
+
+// acquire: pairs with the release in prepare_hand_over().
+inline handed_blocks* central::find_handed() const noexcept {
+    if (m_class < k_first_large || m_class == k_exact || m_pool.handed == nullptr) return nullptr;
+    return m_pool.handed->load(std::memory_order_acquire);
+}
+inline std::uint32_t central::handed() const noexcept {
+    handed_blocks const* const all = find_handed();
+    return all != nullptr ? all->count(m_class) : 0;
+}
+inline void central::adopt() noexcept {
+    handed_blocks* const all = find_handed();
+    if (all == nullptr) return;
+    std::array<void*, handed_blocks::k_most_blocks> blocks;
+    flush({blocks.data(), all->take_all(m_class, blocks.data())}, true);
+}
 
 inline bool central::defer_half(class_cache& cache, void* block) noexcept {
     auto const half = static_cast<std::uint32_t>(cache.oldest(cache.capacity() / 2).size());
@@ -107,6 +129,37 @@ POOLED_NOINLINE inline void* cache_set::allocate_deferred(class_index c, thread_
         if (block == nullptr) block = (*this)[c].refill_deferred(mine);
     });
     return block;
+}
+
+inline bool cache_set::hand_over(class_index c, thread_cache& cache, void* block) noexcept {
+    handed_blocks* const handed = find_handed();
+    if (handed == nullptr || c == k_exact || cache.classes[c].net_taken() >= 0) return false;
+    bool is_taken = false;
+    static_cast<void>(inside_gate(&cache, c, [&](class_cache& mine) {
+        if ((*this)[c].is_closed()) return;  // as in deallocate_deferred()
+        if (c >= k_inlined_classes) {
+            is_taken = handed->push(c, block);
+            if (is_taken) mine.add_net_taken(-1);
+            return;
+        }
+        span<void* const> const older = mine.oldest(mine.capacity() / 2);
+        std::uint32_t count = 0;
+        while (count < older.size() && handed->push(c, older[count]))
+            ++count;
+        mine.add_net_taken(-std::int64_t{mine.drop_oldest(count)});
+        is_taken = mine.push(block);
+    }));
+    return is_taken;
+}
+inline void cache_set::prepare_hand_over() noexcept {
+    if (find_handed() != nullptr || !m_pool.is_shared) return;
+    void* const memory = g_metadata.try_allocate(sizeof(handed_blocks));
+    if (memory == nullptr) return;
+    auto* const made = ::new (memory) handed_blocks;
+    // release: pairs with the acquires in both find_handed().
+    handed_blocks* none = nullptr;
+    if (!m_handed.compare_exchange_strong(none, made, std::memory_order_release))
+        g_metadata.deallocate(made, sizeof(*made));
 }
 
 POOLED_NOINLINE inline bool cache_set::deallocate_deferred(class_index c, thread_cache* cache,

@@ -13,6 +13,7 @@
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/deferred_blocks.hpp"
+#include "pooled/cache/handed_blocks.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
@@ -95,6 +96,9 @@ struct record_access<registry> {
                        .m_deferred = caches + POOLED_OFFSET(cache_set, m_deferred) +
                                      POOLED_OFFSET(deferred_list, m_first),
                        .deferred_bytes = size<deferred_list>(),
+                       .m_handed = caches + POOLED_OFFSET(cache_set, m_handed),
+                       .handed_count = handed_blocks::k_classes * handed_blocks::k_most_blocks,
+                       .handed_bytes = size<handed_blocks>(),
                        .bytes = size<pool_memory>()};
         std::uint32_t const recent = POOLED_OFFSET(central, m_recent);
         r.of_central = {.lock = POOLED_OFFSET(central, m_mutex) + POOLED_OFFSET(mutex, m_mutex) +

@@ -11,7 +11,7 @@
 //                    registry ─▶ cores ─▶ caches, central lists: addresses of blocks that are not in use
 //                    page map ─▶ slabs: a bit for each block, set if it is free
 //
-// A block is in use if its bit is clear and its address is in no cache, recent list, deferred list or slot of the bound.
+// A block is in use if its bit is clear and its address is in no cache, recent list, deferred list or slot of the bound, and not handed over.
 //
 // The record is constant data. It holds offsets instead of types, so that a reader also understands builds in which members
 // lie elsewhere. k_layout is raised whenever an offset or a meaning changes; a reader refuses numbers that it does not know.
@@ -73,6 +73,7 @@ struct record {
         std::uint32_t first_cache, m_slots, slot_count, slot_bytes, slot_address_shift, slot_unit, m_central,
             central_bytes;
         std::uint32_t m_deferred, deferred_bytes;  // of each class, the first of a list of deferred_blocks
+        std::uint32_t m_handed, handed_count, handed_bytes;  // a pointer to so many addresses, unless null
         std::uint32_t bytes;
     } of_memory = {};
 

@@ -78,6 +78,7 @@ public:
         m_deferred = {};
         bool const is_recycling = read_extension(get<address>(core + of.m_extension));
         read_slots(memory);
+        read_handed(memory);
         for (std::uint32_t c = 0; c < m_layout.geometry.count; ++c) {
             read_recent(memory + m_layout.of_memory.m_central +
                         std::uint64_t{c} * m_layout.of_memory.central_bytes);
@@ -144,6 +145,16 @@ private:
                      of.slot_address_shift) *
                     of.slot_unit)
                 m_to.free(block);
+    }
+
+    void read_handed(address memory) {
+        auto const& of = m_layout.of_memory;
+        address const all = get<address>(memory + of.m_handed);
+        if (all == 0) return;
+        m_to.piece(all, of.handed_bytes);
+        for_each_word(all, of.handed_count, [this](address one) {
+            if (one != 0) m_to.free(one);
+        });
     }
 
     void read_recent(address list) {

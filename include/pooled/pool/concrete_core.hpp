@@ -203,7 +203,7 @@ private:
         slab* const s = !entry.empty() && entry.pool_id() == id() ? entry.slab_at() : nullptr;
         if (s == nullptr || !s->is_large_block(p)) [[unlikely]]
             fail_deallocation(name(), p, k_no_large_block);
-        s->set_zero(false);
+        if (s->is_zero()) s->set_zero(false);  // another thread may read the record
         return s->size_class;
     }
 

@@ -72,6 +72,9 @@ public:
         }
         void* const block = allocate_or_grow(what, cache);
         if (c >= k_first_large && block != nullptr) {
+            // What came from other threads without the lock was not left free until now.
+            if (std::size_t const handed = m_caches.end_handed(c); handed != 0)
+                m_release.note_left_free(handed * what.block_bytes());
             std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
             m_release.note_taken(round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled));
         }
@@ -254,6 +257,7 @@ private:
 };
 
 inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
+    if (cache != nullptr && m_caches.hand_over(c, *cache, block)) return false;
     // Of an inlined class, the block is not verified yet.
     std::size_t bytes =
         c == k_exact ? g_page_map.find_owned(block).slab_at()->bytes() : k_geometry[c].block_bytes;

@@ -254,6 +254,66 @@ TEST_F(cache_set_test, waits_for_no_thread_that_has_the_lock_of_large_blocks) {
     EXPECT_TRUE(heap.is_valid());
 }
 
+// As a thread does that frees what another one allocated, while a third one was preempted with the lock.
+TEST_F(cache_set_test, hands_large_blocks_over_without_the_lock_of_their_class) {
+    for (class_index const c : {large_class_for(60'000, 16), large_class_for(1'000'000, 16)}) {
+        std::array<void*, 24> blocks{};
+        for (void*& one : blocks)
+            while ((one = set.allocate({c}, &caches[0])) == nullptr)
+                ASSERT_TRUE(heap.grow(c));
+        EXPECT_FALSE(set.hand_over(c, caches[0], blocks[0]))
+            << "a thread that allocates such blocks keeps it";
+        auto const give = [&](void* one) {
+            return caches[1].push(c, one) || set.hand_over(c, caches[1], one);
+        };
+        std::size_t given = 0;
+        for (; given != 20; ++given)
+            EXPECT_TRUE(give(blocks[given]) || set.deallocate(c, &caches[1], blocks[given]));
+        set[c].lock();
+        EXPECT_EQ(set[c].handed(), 0U) << "who has the lock has what was handed over";
+        for (; given != blocks.size(); ++given)
+            EXPECT_TRUE(give(blocks[given]));
+        std::uint32_t const handed = set[c].handed();
+        set[c].unlock();
+        EXPECT_GT(handed, 0U);
+        EXPECT_LE(handed * std::size_t{k_geometry[c].block_bytes}, handed_blocks::k_most_bytes);
+        EXPECT_EQ(set[c].outside(), handed + caches[0].classes[c].held() + caches[1].classes[c].held());
+        EXPECT_EQ(caches[1].classes[c].net_frees(), blocks.size());
+
+        std::size_t const free_bytes = heap.free_bytes();
+        std::vector<void*> again(set[c].free() + handed + caches[0].classes[c].held());
+        for (void*& one : again)
+            ASSERT_NE(one = set.allocate({c}, &caches[0]), nullptr);
+        EXPECT_EQ(heap.free_bytes(), free_bytes) << "what was handed over is used before other memory";
+        for (void* const one : again)
+            EXPECT_TRUE(set.deallocate(c, &caches[0], one));
+        std::sort(again.begin(), again.end());
+        EXPECT_EQ(std::unique(again.begin(), again.end()), again.end());
+        std::scoped_lock const lock(set);
+        set.steal_all([] { return true; });
+        EXPECT_EQ(set[c].outside(), 0U);
+        EXPECT_TRUE(set[c].is_valid() && heap.is_valid());
+    }
+}
+
+TEST_F(cache_set_test, gives_memory_to_other_classes_that_was_handed_over) {
+    constexpr class_index c = large_class_for(300'000, 16);
+    std::array<void*, 16> blocks{};
+    for (void*& one : blocks)
+        while ((one = set.allocate({c}, &caches[0])) == nullptr)
+            ASSERT_TRUE(heap.grow(c));
+    for (void* const one : blocks)
+        EXPECT_TRUE(caches[1].push(c, one) || set.hand_over(c, caches[1], one) ||
+                    set.deallocate(c, &caches[1], one));
+    EXPECT_GT(set[c].handed(), 0U);
+    EXPECT_GE(set.recent_bytes(), set[c].handed() * std::size_t{k_geometry[c].block_bytes});
+    set.drain_recent();
+    EXPECT_EQ(set.recent_bytes(), 0U);
+    EXPECT_EQ(set[c].outside(), caches[1].classes[c].held());
+    EXPECT_GT(set.end_handed(c), 0U);
+    EXPECT_EQ(set.end_handed(c), 0U) << "none since then";
+}
+
 TEST_F(cache_set_test, knows_of_free_blocks_that_were_deferred_after_the_last_look) {
     std::vector<void*> blocks = take(caches[0], k_class, 2000);
     set[k_class].lock();

@@ -207,6 +207,23 @@ TEST_F(heap_of, this_process_leaves_out_what_was_deferred_for_want_of_a_lock) {
         pool.deallocate(one.block, 64);
 }
 
+TEST_F(heap_of, this_process_leaves_out_what_one_thread_handed_to_another) {
+    constexpr std::size_t k_bytes = 1'000'000;
+    pooled::pool pool{{.name = "handed over"}};
+    std::vector<request> held;
+    for (int i = 0; i < 16; ++i)
+        held.push_back({pool.allocate(k_bytes), k_bytes});
+    std::thread([&] {
+        for (int i = 0; i < 10; ++i) {
+            pool.deallocate(held.back().block, k_bytes);
+            held.pop_back();
+        }
+        EXPECT_EQ(blocks_of(pool), starts_of(held));
+    }).join();
+    for (request const& one : held)
+        pool.deallocate(one.block, k_bytes);
+}
+
 TEST_F(heap_of, this_process_has_the_blocks_of_a_pool_that_was_destroyed_while_they_were_in_use) {
     auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.name = "closed"});
     auto const object = pool->make_shared<int>(1);
