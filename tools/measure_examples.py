@@ -32,7 +32,7 @@ EXAMPLES = {
     "asio_server": ["--messages", "10000"],
     "asio_server chat": ["--chat", "--messages", "5000"],
     "json_documents": ["--mib", "50"],
-    "json_documents huge pages": ["--huge-pages", "--mib", "50"],
+    "json_documents small pages": ["--small-pages", "--mib", "50"],
     "lru_cache": ["--entries", "100000", "--lookups", "2000000"],
     "expression_tree": ["--trees", "100000"],
     "coroutine_frames": ["--number", "30"],
