@@ -5,6 +5,7 @@
 // bursts   --live objects are created, then dropped in the order of their creation, again and again
 // preempted   bursts beside a thread of the lowest priority (Linux: SCHED_IDLE) that creates and drops one object after another, on a
 //          processor that a third thread keeps busy: it is preempted all the time, and runs again after seconds
+// preempted_3000   the same, but that thread creates 3,000 objects and drops them, again and again
 // remote   one thread creates; another drops them, each when --live younger ones have arrived; handed over in bursts of 32
 //
 // Results include the counter's own cost, which is also measured and reported (counter_…): the same loop around nothing.
@@ -43,7 +44,7 @@ inline constexpr std::uint64_t k_operations = 20'000'000;
 template <class C>
 std::vector<std::string_view> variants() {
 #if defined(__linux__)
-    if (C::k_thread_safe) return {"steady", "bursts", "remote", "preempted"};
+    if (C::k_thread_safe) return {"steady", "bursts", "remote", "preempted", "preempted_3000"};
 #else
     if (C::k_thread_safe) return {"steady", "bursts", "remote"};
 #endif
@@ -151,16 +152,21 @@ inline void run_on_processor(int which) {
 }
 
 template <std::size_t Payload, class C>
-void preempted(C& from, std::size_t live, std::uint64_t warm_up, std::uint64_t n, latencies& found) {
+void preempted(C& from, std::size_t held, std::size_t live, std::uint64_t warm_up, std::uint64_t n,
+               latencies& found) {
     std::atomic<bool> stop{false};
     std::thread low([&] {
         run_on_processor(0);
         const sched_param none{};
         ::sched_setscheduler(0, SCHED_IDLE, &none);
+        std::vector<typename C::template pointer<packet<Payload>>> objects(held);
         while (!stop.load(std::memory_order_relaxed)) {
-            auto object = from.template make<packet<Payload>>();
-            keep_alive(std::to_address(object));
-            from.drop(object);
+            for (auto& object : objects) {
+                object = from.template make<packet<Payload>>();
+                keep_alive(std::to_address(object));
+            }
+            for (auto& object : objects)
+                from.drop(object);
         }
     });
     std::thread busy([&] {
@@ -214,7 +220,8 @@ measurement time_each(const parameters& p) {
     if constexpr (C::k_thread_safe) {
         if (p.variant == "remote") remote<Payload>(*from, live, warm_up, n, *found);
 #if defined(__linux__)
-        if (p.variant == "preempted") preempted<Payload>(*from, live, warm_up, n, *found);
+        if (p.variant == "preempted") preempted<Payload>(*from, 1, live, warm_up, n, *found);
+        if (p.variant == "preempted_3000") preempted<Payload>(*from, 3000, live, warm_up, n, *found);
 #endif
     }
     const double ns_per_tick = scale.ns_per_tick();
