@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -107,6 +108,32 @@ TYPED_TEST(bad_deallocation, of_a_large_block_that_was_freed_a_while_ago_twice_i
                 this->pool.deallocate(blocks[again], 300'000);
             },
             TestFixture::report("(double free|no large block)"));
+}
+
+// A thread that frees what others allocated leaves large blocks to them without a lock.
+TEST(bad_deallocation_by_another_thread, of_a_large_block_twice_is_reported) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    for (std::size_t const bytes : {100'000U, 300'000U, 1'000'000U})
+        for (std::size_t const again : {0U, 1U, 9U})
+            EXPECT_DEATH(
+                {
+                    pooled::pool pool{{.name = "packets"}};
+                    std::vector<void*> blocks(20);
+                    for (void*& block : blocks)
+                        block = pool.allocate(bytes);
+                    std::thread([&] {
+                        for (std::size_t i = 0; i < blocks.size(); ++i) {
+                            pool.deallocate(blocks[i], bytes);
+                            if (i == again) pool.deallocate(blocks[i], bytes);
+                        }
+                    }).join();
+                    for (void*& block : blocks)
+                        block = pool.allocate(bytes);
+                    pool.trim();
+                },
+                "bad deallocation of 0x[0-9a-f]+ into pool 'packets': .*(double free|freed before|no large "
+                "block)")
+                << bytes << " bytes, block " << again;
 }
 
 TYPED_TEST(bad_deallocation, of_a_pointer_into_a_large_block_is_reported) {

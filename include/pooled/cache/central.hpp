@@ -43,7 +43,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
@@ -161,11 +160,13 @@ public:
         bool const dense = m_class < k_first_large && !is_for_another && are_dense(blocks);
         if (m_pool.is_at_bound() || (dense && !has_recent())) return set_free(blocks);
         if (m_class >= k_first_large)
-            for (void* const block : blocks) {
-                char const* const error =
-                    m_recent.contains(block) ? slab::k_already_free : find_slab(block).error_of(block);
+            for (void* const* at = blocks.begin(); at != blocks.end(); ++at) {
+                span<void* const> const rest(at + 1, static_cast<std::size_t>(blocks.end() - at) - 1);
+                bool const is_twice = m_recent.contains(*at) ||
+                                      detail::any_of(rest, [at](void* other) { return other == *at; });
+                char const* const error = is_twice ? slab::k_already_free : find_slab(*at).error_of(*at);
                 if (error != nullptr) [[unlikely]]
-                    fail(block, error);
+                    fail(*at, error);
             }
         std::size_t const limit = recent_limit(blocks.size(), is_for_another);
         if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
@@ -343,18 +344,7 @@ private:
             settle_deferred();
         return true;
     }
-    POOLED_NOINLINE void settle_deferred() noexcept {
-        deferred_blocks* const all = deferred().take_all();
-        std::uint64_t count = 0;
-        for (deferred_blocks const* one = all; one != nullptr; one = one->next)
-            count += one->count;
-        note_high_water(count);
-        m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
-        for (deferred_blocks* one = all; one != nullptr;) {
-            flush({one->blocks(), one->count});
-            std::exchange(one, one->next)->free();
-        }
-    }
+    void settle_deferred() noexcept;
     // Null for classes that are not large.
     [[nodiscard]] handed_blocks* find_handed() const noexcept;
     // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.

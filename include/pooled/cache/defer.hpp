@@ -45,6 +45,19 @@ inline void central::adopt() noexcept {
     flush({blocks.data(), all->take_all(m_class, blocks.data())}, true);
 }
 
+POOLED_NOINLINE inline void central::settle_deferred() noexcept {
+    deferred_blocks* const all = deferred().take_all();
+    std::uint64_t count = 0;
+    for (deferred_blocks const* one = all; one != nullptr; one = one->next)
+        count += one->count;
+    note_high_water(count);
+    m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
+    for (deferred_blocks* one = all; one != nullptr;) {
+        flush({one->blocks(), one->count});
+        std::exchange(one, one->next)->free();
+    }
+}
+
 inline bool central::defer_half(class_cache& cache, void* block) noexcept {
     auto const half = static_cast<std::uint32_t>(cache.oldest(cache.capacity() / 2).size());
     deferred_blocks* const batch = deferred_blocks::make(half + 1);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Large blocks on their way from the threads that freed them to those that allocate: up to eight of each large class, in a cache line of
+// Large blocks on their way from the threads that freed them to those that allocate: up to 16 of each large class, in two cache lines of
 // their own. A thread that frees what others allocated leaves blocks here without the lock of the class; whoever has the lock and finds
-// the list empty takes all of them. So two threads that hand blocks over contend for a line once in some blocks, and not for a lock.
+// the list empty takes all of them. So two threads that hand blocks over contend for these lines once in some blocks, and not for a lock.
 //
-//   freeing thread ─ push ─▶ line of the class ─ take_all, under the lock of the class ─▶ central free list
+//   freeing thread ─ push ─▶ lines of the class ─ take_all, under the lock of the class ─▶ central free list
 //
 // Invariant: a block here is in no list and no cache, and counts as outside its central list; at most k_most_bytes of a class.
 // Any thread may call, and waits for none. O(1).
@@ -31,7 +31,7 @@ public:
 
     // False: as many are here as may be. Requires a large class.
     [[nodiscard]] bool push(class_index c, void* block) noexcept {
-        line& to = m_lines[c - k_first_large];
+        lines& to = m_lines[c - k_first_large];
         std::size_t const most =
             detail::smaller<std::size_t>(k_most_bytes / k_geometry[c].block_bytes, k_most_blocks);
         for (std::size_t i = 0; i < most; ++i) {
@@ -69,10 +69,10 @@ public:
 private:
     template <class>
     friend struct record_access;
-    struct alignas(2 * k_cache_line) line {
+    struct alignas(2 * k_cache_line) lines {
         std::array<std_atomics::atomic<void*>, k_most_blocks> blocks{};
     };
-    std::array<line, k_classes> m_lines{};
+    std::array<lines, k_classes> m_lines{};
     std::array<observed<std::uint32_t>, k_classes> m_taken{};
 };
 
