@@ -34,6 +34,7 @@
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
+#include "pooled/heap/purge.hpp"
 #include "pooled/heap/reserve.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How a heap returns the pages of free spans to the system, and how chunks that were filled with small pages get huge ones.
+//
+//   free span ─ begin_leaving ─▶ m_leaving, while the system takes its pages, without the lock ─ end_leaving ─▶ free span
+//
+// Any thread may call; takes the lock of the heap, and not while it calls the system, unless noted. O(spans), besides what the system takes.
+
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/chunk_source.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/heap/slab_heap.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+inline slab* slab_heap::begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept {
+    for (; looks != 0; --looks) {
+        slab* const s = p.bytes != 0 ? m_free.next(p.spans) : nullptr;
+        if (s == nullptr) {
+            p.bytes = 0;
+            return nullptr;
+        }
+        std::size_t const count =
+            detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
+        std::size_t const skip = s->granules - count;
+        std::size_t const resident = resident_in(*s, skip * k_granule_bytes, s->bytes()).bytes;
+        if (resident == 0) continue;
+        p.bytes = p.bytes - detail::smaller<std::size_t>(resident, p.bytes);
+        looks -= detail::smaller(looks, k_looks_of_call);
+        under_way.begin();  // at the bound, others wait for it
+        slab& taken = hold(*s, count, skip);
+        taken.reserved_for = &m_leaving;
+        m_leaving.free.push_front(taken);
+        return &taken;
+    }
+    return nullptr;
+}
+
+inline slab_heap::resident_part slab_heap::resident_in(slab const& s, std::size_t first,
+                                                       std::size_t end) const noexcept {
+    if (!m_upstream.is_system()) return {};
+    std::uintptr_t const at = address_of(s.memory());
+    auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
+    if (whole.first >= whole.end) return {};
+    resident_part found{whole.first - at, whole.end - at};
+    // Whole pages of the system: of a larger one, a part may have been recorded as returned when another part was used again.
+    std::uintptr_t last = 0;
+    for (std::size_t i = found.from / platform::k_page_bytes; i * platform::k_page_bytes < found.to; ++i)
+        if (std::uintptr_t const nth = (at + i * platform::k_page_bytes) / platform::page_bytes();
+            nth != last && !s.is_purged(i))
+            found.bytes += platform::page_bytes(), last = nth;
+    return found;
+}
+
+inline std::size_t slab_heap::purge(slab& s, std::size_t first, std::size_t end) noexcept {
+    resident_part const part = resident_in(s, first, end);
+    if (part.bytes == 0) return 0;
+    end_free(s, first, end);
+    if (platform::release_pages(s.memory() + part.from, part.to - part.from) == 0) return 0;
+    for (std::size_t i = part.from / k_granule_bytes; i * k_granule_bytes < part.to; ++i)
+        (&s)[i].purged.set(slab::pages_in(i, part.from, part.to));
+    if (s.size_class < k_class_count) s.purged.set(slab::k_any_purged);
+    s.owner->has_purged = true;
+    return part.bytes;
+}
+
+inline std::size_t slab_heap::go_on(purging& p, std::size_t looks) noexcept {
+    for (std::size_t bytes = 0;;) {
+        upstream::call under_way(m_upstream);
+        slab* leaving = nullptr;
+        {
+            scoped_lock const lock(m_mutex);
+            leaving = begin_leaving(p, looks, under_way);
+        }
+        if (leaving == nullptr) return bytes;
+        bytes += purge(*leaving, 0, leaving->bytes());
+        scoped_lock const lock(m_mutex);
+        end_leaving(*leaving);
+    }
+}
+
+inline void slab_heap::note_some() noexcept {
+    scoped_lock const lock(m_mutex);
+    for (std::size_t left = k_looks_in_step; left != 0 && m_noting != nullptr; --left) {
+        chunk& c = *m_noting;
+        c.full_periods = !c.is_small_and_full() ? 0 : c.full_periods == 0 ? 1 : 2;
+        if (c.full_periods == 2 && m_next_collapse.load(std::memory_order_relaxed) == k_no_collapse)
+            m_next_collapse.store(0, std::memory_order_relaxed);
+        m_noting = m_chunks.after(c);
+    }
+}
+
+inline void slab_heap::collapse_one() noexcept {
+    std::int64_t next = m_next_collapse.load(std::memory_order_relaxed);
+    if (platform::coarse_time() < next ||
+        !m_next_collapse.compare_exchange_strong(next, k_no_collapse, std::memory_order_relaxed))
+        return;
+    span<std::byte> found;
+    {
+        scoped_lock const lock(m_mutex);
+        for (chunk& c : m_chunks) {
+            if (c.full_periods != 2 || !c.is_small_and_full()) continue;
+            c.may_be_small = false;
+            c.full_periods = 0;
+            found = {c.base, c.bytes};
+            break;
+        }
+    }
+    if (found.empty()) return;
+    std::int64_t const took = platform::collapse_page(found.data(), found.size());
+    m_next_collapse.store(platform::coarse_time() + 9 * took, std::memory_order_relaxed);
+}
+
+}  // namespace detail
+POOLED_END_NAMESPACE
