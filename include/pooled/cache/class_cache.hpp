@@ -96,10 +96,11 @@ public:
     // Null if no more than `least` addresses are held.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_above(std::uint32_t least) noexcept {
         void** const top = m_top;
-        void** const low = m_floor + least;
-        if (least == 0 || top >= low) [[likely]] {
+        std::uintptr_t const bytes_above_floor = address_of(top) - address_of(m_floor);
+        std::uintptr_t const least_bytes = least * sizeof(void*);
+        if (least == 0 || bytes_above_floor >= least_bytes) [[likely]] {
             if (void* const hot = pop_hot()) return hot;
-            if (top > low) [[likely]] {
+            if (bytes_above_floor > least_bytes) [[likely]] {
                 m_top = top - 1;
                 return top[-1];
             }
