@@ -120,7 +120,7 @@ private:
                 if (get<std::uint32_t>(at + 4) != kind) continue;
                 std::uint64_t const first = get<std::uint64_t>(at + 24), all = get<std::uint64_t>(at + 32);
                 std::uint64_t const names =
-                    get<std::uint64_t>(sections + 64 * get<std::uint32_t>(at + 40) + 24);
+                    get<std::uint64_t>(sections + std::uint64_t{64} * get<std::uint32_t>(at + 40) + 24);
                 for (std::uint64_t symbol = first; symbol + 24 <= first + all; symbol += 24) {
                     if (get<std::uint64_t>(symbol + 8) != address ||
                         (get<std::uint8_t>(symbol + 4) & 15) != k_object)
