@@ -87,6 +87,16 @@ TEST(large_blocks, of_all_sizes_that_are_freed_in_random_order_leave_no_more) {
     EXPECT_LE(pool.stats().upstream_bytes, k_left) << "recent addresses keep chunks";
 }
 
+TEST(large_blocks, that_another_thread_frees_leave_no_more) {
+    for (std::size_t const bytes : {60'000U, 200'000U, 300'000U, 1'000'000U}) {
+        pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
+        test::held_blocks blocks(pool, bytes);
+        blocks.take(800 * k_mib / bytes);
+        std::thread([&] { blocks.give_back(); }).join();
+        EXPECT_LE(pool.stats().upstream_bytes, k_left) << bytes;
+    }
+}
+
 TEST(large_blocks, of_one_size_after_the_other_leave_no_more) {
     pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
     for (std::size_t granules = 3; granules <= 1024; granules += 1 + granules / 6)

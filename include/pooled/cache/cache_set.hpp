@@ -164,15 +164,16 @@ public:
             }
             if (mine->push(block)) return true;
         }
+        list.note_high_water(mine != nullptr ? mine->least_held() : 0);
         list.flush({&block, 1}, mine != nullptr && mine->net_taken() < 0);
         if (mine != nullptr) mine->add_net_taken(-1);
         return !is_closed;
     }
 
-    // How many blocks of a large class were handed over and came to its list since the last call. A hint.
-    [[nodiscard]] std::uint32_t end_handed(class_index c) noexcept {
+    // The bytes of blocks of a large class, or of k_exact, that were handed over and came to its list since the last call.
+    [[nodiscard]] std::size_t end_handed(class_index c) noexcept {
         handed_blocks* const handed = c != k_exact ? find_handed() : nullptr;
-        return handed != nullptr ? handed->end_taken(c) : 0;
+        return handed != nullptr ? handed->end_taken(c) * std::size_t{k_geometry[c].block_bytes} : 0;
     }
 
     // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
@@ -247,8 +248,8 @@ public:
     }
     void resume() noexcept {
         g_fork_gate.order();
+        if (m_holds == 0) m_outsiders.resume();
         if (is_held()) return;
-        m_outsiders.resume();
         bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();

@@ -224,6 +224,7 @@ public:
 
     // The older half of a full cache. Of blocks that others allocated, more where the cache is larger than one for those.
     void flush_half(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
         std::uint32_t kept = cache.capacity() / 2;
         if (cache.net_taken() < 0) kept = detail::smaller(kept, k_geometry[m_class].cache_blocks / 2U);
         flush_oldest(cache, cache.size() - kept);

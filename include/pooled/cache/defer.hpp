@@ -47,10 +47,7 @@ inline void central::adopt() noexcept {
 
 POOLED_NOINLINE inline void central::settle_deferred() noexcept {
     deferred_blocks* const all = deferred().take_all();
-    std::uint64_t count = 0;
-    for (deferred_blocks const* one = all; one != nullptr; one = one->next)
-        count += one->count;
-    note_high_water(count);
+    note_high_water(0);  // they may have been in use at the same time
     m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
     for (deferred_blocks* one = all; one != nullptr;) {
         flush({one->blocks(), one->count});

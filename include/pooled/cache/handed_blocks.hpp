@@ -49,7 +49,7 @@ public:
             if (one.load(std::memory_order_relaxed) != nullptr)
                 // acquire: pairs with the release in push().
                 to[count++] = one.exchange(nullptr, std::memory_order_acquire);
-        m_taken[c - k_first_large].add(count);
+        if (count != 0) m_taken[c - k_first_large].fetch_add(count, std::memory_order_relaxed);
         return count;
     }
     [[nodiscard]] std::uint32_t count(class_index c) const noexcept {
@@ -58,12 +58,11 @@ public:
             count += one.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
         return count;
     }
-    // How many take_all() has returned since the last call. A hint.
+    // How many take_all() has returned since the last call.
     [[nodiscard]] std::uint32_t end_taken(class_index c) noexcept {
-        observed<std::uint32_t>& taken = m_taken[c - k_first_large];
-        std::uint32_t const count = taken;
-        if (count != 0) taken = std::uint32_t{0};
-        return count;
+        auto& taken = m_taken[c - k_first_large];
+        bool const is_any = taken.load(std::memory_order_relaxed) != 0;
+        return is_any ? taken.exchange(0, std::memory_order_relaxed) : 0;
     }
 
 private:
@@ -73,7 +72,7 @@ private:
         std::array<std_atomics::atomic<void*>, k_most_blocks> blocks{};
     };
     std::array<lines, k_classes> m_lines{};
-    std::array<observed<std::uint32_t>, k_classes> m_taken{};
+    std::array<std_atomics::atomic<std::uint32_t>, k_classes> m_taken{};
 };
 
 }  // namespace detail

@@ -74,7 +74,7 @@ public:
         if (c >= k_first_large && block != nullptr) {
             // What came from other threads without the lock was not left free until now.
             if (std::size_t const handed = m_caches.end_handed(c); handed != 0)
-                m_release.note_left_free(handed * what.block_bytes());
+                m_release.note_left_free(handed);
             std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
             m_release.note_taken(round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled));
         }
@@ -263,6 +263,7 @@ inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, vo
         c == k_exact ? g_page_map.find_owned(block).slab_at()->bytes() : k_geometry[c].block_bytes;
     if (c < k_inlined_classes && cache != nullptr && !m_caches.is_at_bound())
         bytes *= k_geometry[c].cache_blocks / 2U;  // those of a flush
+    bytes += m_caches.end_handed(c);  // what came to the list without a call here was not left free until now
     // Many threads that end at once: only after the last of them has freed its block is it known what is free.
     bool const is_late = c == k_exact || cache == nullptr;
     if (is_late)
