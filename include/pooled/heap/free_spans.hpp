@@ -41,6 +41,10 @@ public:
     static constexpr std::size_t k_bins = k_exact_bins + 4 * k_doublings;
 
     [[nodiscard]] std::size_t granules() const noexcept { return m_granules; }
+    // With those that are lent, as nobody needs them: from before a span is taken until it is put again.
+    [[nodiscard]] std::size_t unneeded_granules() const noexcept { return m_granules + m_lent; }
+    void lend(std::size_t granules) noexcept { m_lent += granules; }
+    void end_loan(std::size_t granules) noexcept { m_lent -= granules; }
 
     // What a span must have: at least so many granules, and room for `bytes` at `align`, a power of two.
     struct wish {
@@ -91,7 +95,7 @@ public:
         set_length(taken, count);
         if (count > 1) taken.last_record().granules = 0;
         m_taken = &taken;
-        m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
+        m_fewest = detail::smaller(m_fewest, unneeded_granules());
         return taken;
     }
     // Requires a span without a class and reservation, which is not listed. Returns the span of which it is a part then.
@@ -124,7 +128,7 @@ public:
         for (std::size_t i = 0; i < c.granules; i += detail::larger<std::size_t>(c.records()[i].granules, 1))
             if (is_listed(&c.records()[i])) unlist(c.records()[i]);
         m_taken = nullptr;
-        m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
+        m_fewest = detail::smaller(m_fewest, unneeded_granules());
     }
 
     // A walk over all spans, those of the longest bin first, during which others may be taken and put.
@@ -147,8 +151,8 @@ public:
         }
     }
 
-    // The smallest number of free granules since the last call.
-    [[nodiscard]] std::size_t take_fewest() noexcept { return std::exchange(m_fewest, granules()); }
+    // The smallest number of unneeded granules since the last call.
+    [[nodiscard]] std::size_t take_fewest() noexcept { return std::exchange(m_fewest, unneeded_granules()); }
 
     // O(spans).
     [[nodiscard]] bool is_valid() noexcept {
@@ -167,7 +171,7 @@ public:
             }
             valid = valid && count == m_counts[bin];
         }
-        return valid && listed == m_granules && m_fewest <= m_granules;
+        return valid && listed == m_granules && m_fewest <= unneeded_granules();
     }
 
 private:
@@ -215,6 +219,7 @@ private:
         s.granules = static_cast<std::uint32_t>(count);
     }
     void list(slab& s, std::size_t count) noexcept {
+        s.first_word = 0;  // pages of it may be resident
         set_length(s, count);
         set_length(s.last_record(), count);
         std::size_t const bin = bin_of(count);
@@ -237,6 +242,7 @@ private:
     slab* m_taken = nullptr;  // the last one, unless one was put since
     observed<std::size_t> m_granules;
     std::size_t m_fewest = 0;
+    std::size_t m_lent = 0;                           // granules
     wish m_none{.granules = k_size_max, .bytes = 0};  // no span suits it
 };
 

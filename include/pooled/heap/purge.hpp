@@ -31,14 +31,19 @@ inline slab* slab_heap::begin_leaving(purging& p, std::size_t& looks, upstream::
             p.bytes = 0;
             return nullptr;
         }
+        if (s->first_word != 0) continue;
         std::size_t const count =
             detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
         std::size_t const skip = s->granules - count;
         std::size_t const resident = resident_in(*s, skip * k_granule_bytes, s->bytes()).bytes;
-        if (resident == 0) continue;
+        if (resident == 0) {
+            s->first_word = skip == 0 ? 1 : 0;
+            continue;
+        }
         p.bytes = p.bytes - detail::smaller<std::size_t>(resident, p.bytes);
         looks -= detail::smaller(looks, k_looks_of_call);
         under_way.begin();  // at the bound, others wait for it
+        m_free.lend(count);
         slab& taken = hold(*s, count, skip);
         taken.reserved_for = &m_leaving;
         m_leaving.free.push_front(taken);

@@ -64,8 +64,9 @@ struct alignas(k_cache_line) slab {
     std::uint32_t granules = 1;
     std::uint32_t total = 0;
     std::uint32_t free = 0;
-    std::uint16_t first_word = 0;  // no bit is set in any earlier word
-    std::uint16_t short_by = 0;    // bytes that are missing from the span's last granule
+    std::uint16_t first_word =
+        0;  // no bit is set in any earlier word; of a listed free span: 1 if no page is resident
+    std::uint16_t short_by = 0;  // bytes that are missing from the span's last granule
     observed<std::uint8_t> size_class{static_cast<std::uint8_t>(k_no_class)};
     // One bit for each page of this granule: returned to the system, and not used since. A slab's first record has k_any_purged,
     // too, if one of its records may have such a bit.

@@ -47,26 +47,25 @@ public:
         : chunk_source(what, from), m_mutex(!what.is_shared) {}
     ~slab_heap() {
         upstream::call under_way(m_upstream);
-        return_chunks(detach_all(under_way), under_way, refused::abandon);
+        intrusive_list<chunk> all;
+        for (unsigned turn = 0; !detach_all(all, under_way); ++turn)
+            platform::pause(turn);
+        return_chunks(all, under_way, refused::abandon);
     }
 
     // Takes all chunks out, including those with blocks in use; return_chunks() returns them to upstream. Requires that no slab is in
-    // a list of its class. Waits for a purge() of another thread. O(slabs).
-    [[nodiscard]] intrusive_list<chunk> detach_all(upstream::call& under_way) noexcept {
+    // a list of its class, or that all classes are locked. False: another thread is in a purge(); the caller tries again, and holds no lock
+    // meanwhile. O(slabs).
+    [[nodiscard]] bool detach_all(intrusive_list<chunk>& all, upstream::call& under_way) noexcept {
         forget_reservations();
         scoped_lock const lock(m_mutex);
-        for (unsigned turn = 0; !m_leaving.free.empty(); ++turn) {
-            m_mutex.unlock();
-            platform::pause(turn);
-            m_mutex.lock();
-        }
-        intrusive_list<chunk> all;
+        if (!m_leaving.free.empty()) return false;
         for (chunk& c : m_chunks) {
             under_way.begin(c.bytes);
             all.push_front(detach(c));
             checked_memory::forget(c.base, c.bytes);
         }
-        return all;
+        return true;
     }
     // Requires detached chunks. One that the system does not take back is free again, unless this is the pool's end.
     std::size_t return_chunks(intrusive_list<chunk> list, upstream::call& under_way, refused what) noexcept {
@@ -176,7 +175,7 @@ public:
     std::size_t release_chunks(std::size_t most = k_size_max, std::size_t step = k_size_max) noexcept {
         intrusive_list<chunk> released;
         std::size_t bytes = 0;
-        if (m_empty_bytes == 0) return 0;
+        if (m_empty_bytes == 0 || most == 0) return 0;
         upstream::call under_way(m_upstream);
         {
             scoped_lock const lock(m_mutex);
@@ -247,7 +246,7 @@ public:
     }
     [[nodiscard]] std::size_t free_bytes() noexcept {
         scoped_lock const lock(m_mutex);
-        return m_free.granules() * k_granule_bytes;
+        return m_free.unneeded_granules() * k_granule_bytes;
     }
 
     [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes; }  // without the lock
@@ -416,6 +415,7 @@ private:
     [[nodiscard]] slab* begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept;
     void end_leaving(slab& s) noexcept {
         m_leaving.free.remove(s);
+        m_free.end_loan(s.granules);
         s.reserved_for = nullptr;
         m_free.move_to_end(make_free(s));  // the walk has seen it
     }

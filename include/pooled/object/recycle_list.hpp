@@ -217,8 +217,8 @@ private:
     // Of a bounded pool, in a thread that is not the only one.
     static constexpr std::size_t k_cache_share = 16;
     static constexpr std::uint32_t k_max_cached = 128;
-    // Of the only thread: as many blocks as a thread's cache keeps of one class.
-    static constexpr std::uint32_t k_max_alone = 4096;
+    // Of the only thread. The second one collects all of them under the lock: 4,096 took 0.13 ms, and once 2.2.
+    static constexpr std::uint32_t k_max_alone = 1024;
 
     [[nodiscard]] static POOLED_ALWAYS_INLINE void* pop_from(thread_cache* cache,
                                                              std::uint32_t spare) noexcept {

@@ -58,8 +58,8 @@ public:
     [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
     [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
 
-    // A block for the owner of `cache` (null: a thread without a cache), which has none of the class. Null when the bound is reached and, at one moment, there was no free block anywhere; throws what
-    // upstream throws.
+    // A block for the owner of `cache` (null: a thread without a cache), which has none of the class. Null when the bound is reached and, at
+    // one moment, there was no free block anywhere; throws what upstream throws.
     [[nodiscard]] void* allocate(block_request const& what, thread_cache* cache) {
         class_index const c = what.c;
         if (c != k_exact && is_exact(c, what.bytes))
@@ -106,15 +106,18 @@ public:
     void discard() noexcept {
         upstream::call under_way(m_upstream);
         intrusive_list<chunk> all;
-        {
+        auto const detach = [&] {
             scoped_lock const lock(m_caches);
             m_caches.stop_every();
-            all = m_caches.steal_all([&] {
+            return m_caches.steal_all([&] {
+                if (!m_slabs.detach_all(all, under_way)) return false;
                 for (class_index c = 0; c < cache_set::k_lists; ++c)
                     m_caches[c].discard();
-                return m_slabs.detach_all(under_way);
+                return true;
             });
-        }
+        };
+        for (unsigned turn = 0; !detach(); ++turn)
+            platform::pause(turn);
         m_slabs.return_chunks(all, under_way, slab_heap::refused::abandon);
     }
 
@@ -315,11 +318,14 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     };
     // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since.
     bool const is_of_one_class = smaller == larger;
-    if (!attempt(is_of_one_class)) {
-        m_release.release_free();
-        // If all objects are of one class, a bound that is just large enough for them suffices.
-        if (!attempt(is_of_one_class) && (is_of_one_class || !attempt(true))) return false;
-    }
+    if (!attempt(is_of_one_class))
+        for (;;) {
+            m_release.release_free();
+            std::uint64_t const before = m_upstream.calls_ended();
+            // If all objects are of one class, a bound that is just large enough for them suffices.
+            if (attempt(is_of_one_class) || (!is_of_one_class && attempt(true))) break;
+            if (!m_upstream.wait_for_call(before)) return false;
+        }
     if (m_options.touch_reserved) m_slabs.touch(mine);
     if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;
     mine.settle();

@@ -40,6 +40,11 @@ public:
 
     [[nodiscard]] bool is_on() const noexcept { return m_period > 0; }
 
+    // Whether a period has passed since then.
+    [[nodiscard]] bool has_passed(std::int64_t since) const noexcept {
+        return platform::coarse_time() - since > m_period;
+    }
+
     // `calls`: number of slow calls of the calling thread, which reads the clock at every 32nd.
     [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
         if (!is_on() || calls % k_calls != 0) return false;
@@ -97,6 +102,8 @@ public:
     void note_grown(std::size_t bytes) noexcept {
         std::size_t const returned = m_returned.load(std::memory_order_relaxed);
         if (returned == 0) return;
+        if (m_clock.has_passed(m_returned_at.load(std::memory_order_relaxed)))
+            return m_returned.store(0, std::memory_order_relaxed);
         std::size_t const again = detail::smaller(returned, bytes);
         m_returned.store(returned - again, std::memory_order_relaxed);
         m_kept.fetch_add(again, std::memory_order_relaxed);
@@ -135,6 +142,7 @@ private:
         0};  // m_left_free when the recent addresses next go to their slabs; a hint
     atomic<std::size_t> m_kept{k_least_kept};
     atomic<std::size_t> m_returned{0};           // at once in this period, and not taken again; a hint
+    atomic<std::int64_t> m_returned_at{0};       // the last time
     observed<std::size_t> m_fewest{k_size_max};  // bytes that were not needed in any of the last periods
     observed<std::uint32_t> m_periods;
 };
@@ -165,7 +173,10 @@ inline bool memory_release::release_some() noexcept {
     if (m_slabs.empty_bytes() < step) return false;
     std::size_t const released = m_slabs.release_chunks(left_free);
     note_taken(released);  // what is left in chunks in use still counts
-    if (m_clock.is_on()) m_returned.fetch_add(released, std::memory_order_relaxed);
+    if (m_clock.is_on() && released != 0) {
+        m_returned.fetch_add(released, std::memory_order_relaxed);
+        m_returned_at.store(platform::coarse_time(), std::memory_order_relaxed);
+    }
     return released != 0;
 }
 
