@@ -298,8 +298,10 @@ private:
     [[nodiscard]] std::uint32_t cache_capacity(std::size_t share, std::uint32_t most) const noexcept {
         return static_cast<std::uint32_t>(detail::clamp<std::size_t>(m_limits.bound / share, 2, most));
     }
-    // False: the cache already has as much space as it may have, or there is no memory.
+    // False: the cache already has as much space as it may have, or there is no memory; or the core is foreign, and its copy of the
+    // library has the arena of its caches' arrays.
     bool grow(thread_cache& mine) noexcept {
+        if (detail::is_foreign(m_core)) return false;
         std::uint32_t const now = mine.recycled.capacity();
         std::uint32_t const most = is_only(&mine)
                                        ? cache_capacity(1, detail::clamp(2 * now, k_max_cached, k_max_alone))

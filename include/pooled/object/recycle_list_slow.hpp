@@ -55,7 +55,8 @@ inline void recycle_list::collect(class_cache& cache) noexcept {
         m_idle.push(node_of(hot));
         m_outside.subtract(1);
     }
-    if (cache.capacity() > cache_capacity(k_cache_share, k_max_cached)) cache.release();
+    if (!detail::is_foreign(m_core) && cache.capacity() > cache_capacity(k_cache_share, k_max_cached))
+        cache.release();
 }
 
 inline void recycle_list::refill(thread_cache& mine) noexcept {
