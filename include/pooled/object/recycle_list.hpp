@@ -17,7 +17,7 @@
 // Objects enter a cache only if their generation is m_cacheable, which none has in central mode.
 //
 // A thread caches a small part of a bounded pool's objects, so that others seldom enter central mode for those. As long as no other has a
-// cache, it caches more: a pool of up to k_max_cached objects then takes no lock.
+// cache, it caches more: a pool of up to k_max_alone objects then takes no lock.
 //
 // A list with `grows_early` has its next objects built when the last idle one is acquired, by one thread at a time. Others that find
 // none wait for that thread, and for nothing else. When its objects are outdated, it forgets those in use.
