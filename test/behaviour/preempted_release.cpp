@@ -120,6 +120,18 @@ TEST_F(preempted_release, makes_no_bounded_pool_say_that_it_is_exhausted) {
     EXPECT_EQ(pool.try_allocate(k_bytes), nullptr);
 }
 
+TEST_F(preempted_release, makes_no_reservation_fail) {
+    std::atomic<bool> is_reserved{false};
+    std::thread reserving([&] {
+        pool.reserve_bytes(freed, k_bytes);
+        is_reserved = true;
+    });
+    std::this_thread::sleep_for(5ms);
+    EXPECT_FALSE(is_reserved);
+    g_may_leave = true;
+    reserving.join();
+}
+
 TEST_F(preempted_release, loses_nothing_in_a_forked_child) {
     EXPECT_EQ(test::in_child([&] {
                   for (std::size_t i = 0; i < freed; ++i)
