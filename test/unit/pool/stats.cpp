@@ -111,6 +111,16 @@ TYPED_TEST(stats_of, the_sum_are_the_sum_of_the_classes) {
         pool.deallocate(b.p, b.bytes, b.align);
 }
 
+TEST(pool_stats, high_water_counts_what_another_thread_freed) {
+    for (std::size_t const bytes : {64U, 4'096U, 65'536U, 300'000U}) {
+        pooled::pool pool;
+        test::held_blocks blocks(pool, bytes);
+        blocks.take(1000);
+        std::thread([&] { blocks.give_back(); }).join();
+        EXPECT_GE(pool.stats().high_water, 1000U) << bytes;
+    }
+}
+
 TYPED_TEST(stats_of, high_water_is_the_most_that_was_in_use_at_once) {
     TypeParam pool;
     held blocks(pool, 1000);
