@@ -39,8 +39,8 @@ struct session {
     session(std::unique_ptr<image> from, std::string const& source)
         : frozen(std::move(from)),
           blocks(read_heap(*frozen)),
-          names(*frozen, blocks),
-          references(*frozen, blocks, names),
+          names(names_of(*frozen, blocks)),
+          references(*frozen, blocks, *names),
           program(source) {
         // The first file that is mapped is the program.
         auto const file =
@@ -51,12 +51,12 @@ struct session {
 
     std::unique_ptr<image> frozen;
     heap blocks;
-    image_naming names;
+    std::unique_ptr<naming> names;
     graph references;
     std::string program;
 };
 
-report make(session const& of, output_options const& out, report_options options) {
+report make(session& of, output_options const& out, report_options options) {
     options.retained |= !out.html.empty() || !out.folded.empty();
     if (!out.html.empty() || out.json) options.leaks = options.holders = true;
     report r = make_report(of.references, options);
@@ -122,7 +122,8 @@ target find_targets(session const& in, std::string const& of) {
                 name.substr(0, attempt == 1 ? name.find('<') : name.size()).find(of) != std::string::npos &&
                 !name.starts_with("buffer ");
             bool const is_it = name == of || name.ends_with("::" + of);
-            if (attempt == 0 ? is_it : contains) wanted[id] = is_found = true;
+            if (g.names()[id].kind != kind::variable && (attempt == 0 ? is_it : contains))
+                wanted[id] = is_found = true;
         }
     for (block_index b = 0; b < g.size(); ++b)
         if (g.is_block(b) && wanted[g.type_id(b)]) mark(b);
@@ -143,7 +144,7 @@ std::string owners_found(graph const& g, target const& of) {
     std::size_t owners = 0, weak = 0, found = 0;
     reference_reader reader = g.reader();
     std::vector<bool> counted(of.marked.size(), false);
-    reader.first_words(type_namer::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
+    reader.first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
         if (!of.marked[b]) return;
         auto const known = g.names().counts_of(g.type_id(b), words);
         if (!known) return;
@@ -169,19 +170,22 @@ report load(std::string const& report_or_image) {
     std::ifstream file(report_or_image);
     bool const is_number = report_or_image.find_first_not_of("0123456789") == std::string::npos;
     if (file && !is_number && (file >> std::ws).peek() == '{') return read_json(report_or_image);
-    return make(session(open_image(report_or_image), report_or_image), {}, {});
+    session s(open_image(report_or_image), report_or_image);
+    return make(s, {}, {});
 }
 
 }  // namespace
 
 void census(std::string const& source, output_options const& out) {
-    report const r = make(session(open_image(source), source), out, {.leaks = false, .holders = false});
+    session s(open_image(source), source);
+    report const r = make(s, out, {.leaks = false, .holders = false});
     answer(out, r.all, [&](std::ostream& to) { print_census(to, r), print_notes(to, r); });
     write_pages(out, r);
 }
 
 void leaks_command(std::string const& source, output_options const& out) {
-    report const r = make(session(open_image(source), source), out, {.holders = false});
+    session s(open_image(source), source);
+    report const r = make(s, out, {.holders = false});
     answer(out, r.all, [&](std::ostream& to) { print_leaks(to, r), print_notes(to, r); });
     write_pages(out, r);
 }
@@ -196,7 +200,7 @@ void write_summary(std::unique_ptr<image> of, std::string const& source, output_
 }
 
 void holders_command(std::string const& source, std::string const& of, output_options const& out) {
-    session const s(open_image(source), source);
+    session s(open_image(source), source);
     target const t = find_targets(s, of);
     report r = make(s, {}, {.leaks = false, .holders = false});
     r.all["holders"] = find_holders(s.references, t.marked);
@@ -211,24 +215,25 @@ void holders_command(std::string const& source, std::string const& of, output_op
 }
 
 void path_command(std::string const& source, std::string const& at, output_options const& out) {
-    session const s(open_image(source), source);
-    graph const& g = s.references;
+    session s(open_image(source), source);
+    graph& g = s.references;
     block_index const b = block_at(s, at);
     auto const chain = g.path_to(b);
     json steps = json::array();
     if (chain)
         steps.push_back({{"root", g.roots()[chain->begin.from].name},
                          {"offset", chain->begin.offset},
-                         {"member", g.member_name(chain->begin)}});
+                         {"member", g(g.holder_of(chain->begin)).member}});
     for (std::size_t i = 0; chain && i < chain->blocks.size(); ++i) {
         block_index const step = chain->blocks[i];
         type_id_t const id = g.type_id(step);
         json& row = steps.emplace_back(
             json{{"type", g.names()[id].name}, {"address", g[step].begin}, {"bytes", g[step].bytes}});
         if (i + 1 == chain->blocks.size()) break;
-        std::uint64_t const offset = g.member_offset(id, g.offset_of(step, chain->blocks[i + 1]));
-        row["offset"] = g.shown_offset(id, offset);
-        row["member"] = g.member_name(id, offset);
+        type const& t = g.names()[id];
+        std::uint64_t const offset = t.member_offset(g.offset_of(step, chain->blocks[i + 1]));
+        row["offset"] = t.shown_offset(offset);
+        row["member"] = t.is_nameless() ? "" : g.names().at(id, offset).name;
     }
     answer(out, {{"poolheap", 1}, {"path", steps}}, [&](std::ostream& to) {
         if (!chain)

@@ -3,17 +3,12 @@
 
 #include "pretty.hpp"
 
-#include <dwarf.h>
-
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace poolheap {
 namespace {
-
-bool is_class(unsigned tag) {
-    return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
-}
 
 std::string text_in(Dwarf_Die die, unsigned attribute) {
     Dwarf_Attribute found;
@@ -21,22 +16,26 @@ std::string text_in(Dwarf_Die die, unsigned attribute) {
     return text != nullptr ? text : "";
 }
 
-// "app::box<a::b>" has the last part "box<a::b>".
-std::string_view last_part(std::string_view name) {
+std::optional<Dwarf_Die> referred(Dwarf_Die die, unsigned attribute) {
+    Dwarf_Attribute found;
+    Dwarf_Die to;
+    if (dwarf_attr_integrate(&die, attribute, &found) == nullptr || dwarf_formref_die(&found, &to) == nullptr)
+        return {};
+    return to;
+}
+
+// Of the last part of "app::box<a::b>", which is "box<a::b>", without the arguments of templates, in whose spelling compilers and
+// demanglers differ.
+std::uint32_t hash_of(std::string_view name) {
     int depth = 0;
     std::size_t begin = 0;
     for (std::size_t i = 0; i < name.size(); ++i) {
-        char const c = name[i];
-        if (c == '<' || c == '(' || c == '{' || c == '[') ++depth;
-        if (c == '>' || c == ')' || c == '}' || c == ']') --depth;
-        if (c == ':' && depth == 0) begin = i + 1;
+        constexpr std::string_view k_open = "<({[", k_close = ">)}]";
+        depth += k_open.find(name[i]) != k_open.npos ? 1 : k_close.find(name[i]) != k_close.npos ? -1 : 0;
+        if (name[i] == ':' && depth == 0) begin = i + 1;
     }
-    return name.substr(begin);
-}
-
-// Without the arguments of templates, in whose spelling compilers and demanglers differ.
-std::uint32_t hash_of(std::string_view part) {
-    return static_cast<std::uint32_t>(std::hash<std::string_view>()(part.substr(0, part.find('<'))));
+    name.remove_prefix(begin);
+    return static_cast<std::uint32_t>(std::hash<std::string_view>()(name.substr(0, name.find('<'))));
 }
 
 // Equal for two spellings of one name.
@@ -46,37 +45,40 @@ std::string key_of(std::string const& name) {
     return key;
 }
 
+// Variables on a stack have no linkage, and those that are static have an address.
+bool is_static(Dwarf_Die die) {
+    Dwarf_Attribute at;
+    Dwarf_Op* ops = nullptr;
+    std::size_t count = 0;
+    if (dwarf_attr(&die, DW_AT_location, &at) == nullptr || at.form == DW_FORM_loclistx ||
+        at.form == DW_FORM_sec_offset || dwarf_getlocation(&at, &ops, &count) != 0 || count == 0)
+        return false;
+    auto const first = ops[0].atom;
+    return first == DW_OP_addr || first == DW_OP_addrx || first == DW_OP_const8u || first == DW_OP_constx;
+}
+
 }  // namespace
+
+std::vector<Dwarf_Die> children(Dwarf_Die of) {
+    std::vector<Dwarf_Die> all;
+    Dwarf_Die child;
+    for (int more = dwarf_child(&of, &child); more == 0; more = dwarf_siblingof(&child, &child))
+        all.push_back(child);
+    return all;
+}
 
 std::optional<std::uint64_t> number_in(Dwarf_Die die, unsigned attribute) {
     Dwarf_Attribute found;
     Dwarf_Word value = 0;
-    if (dwarf_attr_integrate(&die, attribute, &found) == nullptr || dwarf_formudata(&found, &value) != 0)
-        return {};
+    if (dwarf_formudata(dwarf_attr_integrate(&die, attribute, &found), &value) != 0) return {};
     return value;
 }
 
 std::optional<Dwarf_Die> type_of(Dwarf_Die die) {
-    for (int i = 0; i < 64; ++i) {
-        Dwarf_Attribute attribute;
-        Dwarf_Die type;
-        if (dwarf_attr_integrate(&die, DW_AT_type, &attribute) == nullptr ||
-            dwarf_formref_die(&attribute, &type) == nullptr)
-            return {};
-        switch (dwarf_tag(&type)) {
-        case DW_TAG_typedef:
-        case DW_TAG_const_type:
-        case DW_TAG_volatile_type:
-        case DW_TAG_restrict_type:
-        case DW_TAG_atomic_type:
-        case DW_TAG_template_alias:
-            die = type;
-            break;
-        default:
-            return type;
-        }
-    }
-    return {};
+    auto const type = referred(die, DW_AT_type);
+    Dwarf_Die peeled;
+    if (!type || dwarf_peel_type(const_cast<Dwarf_Die*>(&*type), &peeled) != 0) return {};
+    return peeled;
 }
 
 dwarf_index::dwarf_index(symbols const& names) {
@@ -88,141 +90,109 @@ dwarf_index::dwarf_index(symbols const& names) {
     }
 }
 
-void dwarf_index::build() {
-    m_is_built = true;
-    for (file& f : m_files) {
-        Dwarf_CU* unit = nullptr;
-        Dwarf_Die top;
-        Dwarf_Die split;
-        while (dwarf_get_units(f.dwarf, unit, &unit, nullptr, nullptr, &top, &split) == 0)
-            add(f, split.addr != nullptr ? &split : &top, k_none);
-        std::ranges::sort(f.by_hash);
-        std::ranges::sort(f.functions);
-    }
+std::deque<dwarf_index::file>& dwarf_index::files() {
+    if (!std::exchange(m_is_built, true))
+        for (file& f : m_files) {
+            Dwarf_CU* unit = nullptr;
+            Dwarf_Die top;
+            Dwarf_Die split;
+            while (dwarf_get_units(f.dwarf, unit, &unit, nullptr, nullptr, &top, &split) == 0)
+                f.add(split.addr != nullptr ? &split : &top, k_none);
+            std::ranges::sort(f.by_hash);
+            std::ranges::sort(f.functions);
+        }
+    return m_files;
 }
 
-void dwarf_index::add(file& f, Dwarf_Die* parent, std::uint32_t parent_entry) {
+void dwarf_index::file::add(Dwarf_Die* parent, std::uint32_t parent_entry) {
     Dwarf_Die die;
     for (int more = dwarf_child(parent, &die); more == 0; more = dwarf_siblingof(&die, &die)) {
-        auto const tag = static_cast<unsigned>(dwarf_tag(&die));
-        bool const is_scope = tag == DW_TAG_namespace || tag == DW_TAG_subprogram;
-        if (tag == DW_TAG_lexical_block) add(f, &die, parent_entry);
-        if (!is_class(tag) && !is_scope && tag != DW_TAG_variable) continue;
-        Dwarf_Attribute attribute;
-        if (dwarf_attr(&die, DW_AT_declaration, &attribute) != nullptr && tag != DW_TAG_subprogram) continue;
-        if (tag == DW_TAG_variable) {
-            // Variables on a stack have no linkage, and those that are static have an address.
-            if (dwarf_attr(&die, DW_AT_location, &attribute) == nullptr ||
-                attribute.form == DW_FORM_loclistx || attribute.form == DW_FORM_sec_offset)
-                continue;
-            Dwarf_Op* ops = nullptr;
-            std::size_t count = 0;
-            if (dwarf_getlocation(&attribute, &ops, &count) != 0 || count == 0 ||
-                (ops[0].atom != DW_OP_addr && ops[0].atom != DW_OP_addrx && ops[0].atom != DW_OP_const8u &&
-                 ops[0].atom != DW_OP_constx))
-                continue;
-        }
-        auto const i = static_cast<std::uint32_t>(f.entries.size());
-        f.entries.push_back({dwarf_dieoffset(&die), parent_entry, static_cast<std::uint16_t>(tag)});
-        if (!is_scope) {
-            if (std::string const name = text_in(die, DW_AT_name); !name.empty())
-                f.by_hash.emplace_back(hash_of(last_part(name)), i);
-        }
-        if (Dwarf_Addr begin = 0; tag == DW_TAG_subprogram && dwarf_lowpc(&die, &begin) == 0 && begin != 0)
-            f.functions.emplace_back(begin, i);
-        if (tag != DW_TAG_variable) add(f, &die, i);
+        unsigned const tag = tag_of(die);
+        bool const is_variable = tag == DW_TAG_variable;
+        bool const is_function = tag == DW_TAG_subprogram, is_scope = is_function || tag == DW_TAG_namespace;
+        if (tag == DW_TAG_lexical_block) add(&die, parent_entry);
+        if ((!is_class(tag) && !is_scope && !is_variable) || (!is_function && has(die, DW_AT_declaration)) ||
+            (is_variable && !is_static(die)))
+            continue;
+        auto const i = static_cast<std::uint32_t>(entries.size());
+        entries.push_back({dwarf_dieoffset(&die), parent_entry, static_cast<std::uint16_t>(tag)});
+        if (std::string const name = is_scope ? "" : text_in(die, DW_AT_name); !name.empty())
+            by_hash.emplace_back(hash_of(name), i);
+        if (Dwarf_Addr begin = 0; is_function && dwarf_lowpc(&die, &begin) == 0 && begin != 0)
+            functions.emplace_back(begin, i);
+        if (!is_variable) add(&die, i);
     }
 }
 
-std::string dwarf_index::qualified_name(file& f, std::uint32_t i) {
+std::optional<Dwarf_Die> dwarf_index::file::die(std::uint32_t entry) const {
+    Dwarf_Die found;
+    if (entry == k_none || dwarf_offdie(dwarf, entries[entry].offset, &found) == nullptr) return {};
+    return found;
+}
+
+std::uint32_t dwarf_index::file::entry_of(Dwarf_Die const& die) const {
+    Dwarf_Off const offset = dwarf_dieoffset(const_cast<Dwarf_Die*>(&die));
+    auto const at = std::ranges::lower_bound(entries, offset, {}, &entry::offset);
+    return at != entries.end() && at->offset == offset ? static_cast<std::uint32_t>(at - entries.begin())
+                                                       : k_none;
+}
+
+std::string dwarf_index::file::qualified_name(std::uint32_t i) const {
     std::string name;
-    for (; i != k_none; i = f.entries[i].parent) {
-        Dwarf_Die die;
-        if (dwarf_offdie(f.dwarf, f.entries[i].offset, &die) == nullptr) break;
-        std::string part;
-        bool is_complete = false;
-        if (unsigned const tag = f.entries[i].tag; tag == DW_TAG_subprogram || tag == DW_TAG_variable) {
-            part = demangle(text_in(die, DW_AT_linkage_name));
-            is_complete = !part.empty();
-        }
-        if (part.empty()) part = text_in(die, DW_AT_name);
+    for (auto at = die(i); at; i = entries[i].parent, at = die(i)) {
+        bool const has_linkage = tag_of(*at) == DW_TAG_subprogram || tag_of(*at) == DW_TAG_variable;
+        std::string const complete = has_linkage ? demangle(text_in(*at, DW_AT_linkage_name)) : "";
+        std::string const part = complete.empty() ? text_in(*at, DW_AT_name) : complete;
         if (part.empty()) continue;  // an anonymous namespace or union
         name = name.empty() ? part : part + "::" + name;
-        if (is_complete) break;
+        if (!complete.empty()) break;
     }
     return name;
 }
 
 std::optional<Dwarf_Die> dwarf_index::find(std::string const& name, bool is_variable) {
     auto const [known, is_new] = m_found.try_emplace({name, is_variable});
-    if (!is_new) return known->second;
-    if (!m_is_built) build();
+    if (!is_new || name.empty()) return known->second;
     std::string const key = key_of(name);
-    std::uint32_t const hash = hash_of(last_part(name));
-    for (file& f : m_files)
-        for (auto at = std::ranges::lower_bound(f.by_hash, std::pair(hash, std::uint32_t{0}));
-             at != f.by_hash.end() && at->first == hash; ++at) {
-            entry const& e = f.entries[at->second];
-            if ((e.tag == DW_TAG_variable) != is_variable || key_of(qualified_name(f, at->second)) != key)
-                continue;
-            Dwarf_Die die;
-            if (dwarf_offdie(f.dwarf, e.offset, &die) != nullptr) return known->second = die;
-        }
+    std::uint32_t const hash = hash_of(name);
+    for (file& f : files())
+        for (auto const& [h, i] :
+             std::ranges::equal_range(f.by_hash, hash, {}, &std::pair<std::uint32_t, std::uint32_t>::first))
+            if ((f.entries[i].tag == DW_TAG_variable) == is_variable && key_of(f.qualified_name(i)) == key)
+                if (auto const found = f.die(i)) return known->second = found;
     return {};
 }
 
-dwarf_index::entry const* dwarf_index::entry_of(file const& f, Dwarf_Off offset) {
-    auto const at = std::ranges::lower_bound(f.entries, offset, {}, &entry::offset);
-    return at != f.entries.end() && at->offset == offset ? &*at : nullptr;
-}
-
 std::optional<Dwarf_Die> dwarf_index::class_of_function(address function) {
-    if (!m_is_built) build();
-    for (file& f : m_files) {
+    for (file& f : files()) {
         if (function < f.begin || function >= f.end) continue;
         auto const at = std::ranges::lower_bound(f.functions, std::pair(function - f.bias, std::uint32_t{0}));
         if (at == f.functions.end() || at->first != function - f.bias) return {};
         // From the code to its declaration, which lies in the class.
-        Dwarf_Die die;
-        if (dwarf_offdie(f.dwarf, f.entries[at->second].offset, &die) == nullptr) return {};
-        for (unsigned const attribute : {DW_AT_abstract_origin, DW_AT_specification}) {
-            Dwarf_Attribute found;
-            Dwarf_Die next;
-            if (dwarf_attr(&die, attribute, &found) != nullptr && dwarf_formref_die(&found, &next) != nullptr)
-                die = next;
-        }
-        entry const* const declaration = entry_of(f, dwarf_dieoffset(&die));
-        if (declaration == nullptr || declaration->parent == k_none) return {};
-        entry const& parent = f.entries[declaration->parent];
-        if (!is_class(parent.tag) || dwarf_offdie(f.dwarf, parent.offset, &die) == nullptr) return {};
-        return die;
+        auto declaration = f.die(at->second);
+        for (unsigned const attribute : {DW_AT_abstract_origin, DW_AT_specification})
+            if (declaration && has(*declaration, attribute)) declaration = referred(*declaration, attribute);
+        std::uint32_t const i = declaration ? f.entry_of(*declaration) : k_none;
+        auto const parent = i == k_none ? std::nullopt : f.die(f.entries[i].parent);
+        return parent && is_class(tag_of(*parent)) ? parent : std::nullopt;
     }
     return {};
 }
 
-std::optional<Dwarf_Die> dwarf_index::find_class(std::string const& name) { return find(name, false); }
-std::optional<Dwarf_Die> dwarf_index::find_variable(std::string const& name) { return find(name, true); }
-
 std::string dwarf_index::type_name(Dwarf_Die type) {
-    unsigned const tag = static_cast<unsigned>(dwarf_tag(&type));
-    auto const target = [&] {
+    unsigned const tag = tag_of(type);
+    if (tag == DW_TAG_pointer_type || tag == DW_TAG_array_type) {
         auto const to = type_of(type);
-        return to ? type_name(*to) : "void";
-    };
-    if (tag == DW_TAG_pointer_type) return target() + "*";
-    if (tag == DW_TAG_array_type) return target() + "[]";
-    if (!is_class(tag)) return pretty(text_in(type, DW_AT_name));
-    if (!m_is_built) build();
-    Dwarf_Off const offset = dwarf_dieoffset(&type);
-    Dwarf* const dwarf = dwarf_cu_getdwarf(type.cu);
-    auto const [known, is_new] = m_names.try_emplace({dwarf, offset});
+        return (to ? type_name(*to) : "void") + (tag == DW_TAG_array_type ? "[]" : "*");
+    }
+    auto const [known, is_new] = m_names.try_emplace(type.addr);
     if (!is_new) return known->second;
     std::string name = text_in(type, DW_AT_name);
-    for (file& f : m_files) {
-        if (f.dwarf != dwarf) continue;
-        if (entry const* const e = entry_of(f, offset))
-            name = qualified_name(f, static_cast<std::uint32_t>(e - f.entries.data()));
-    }
+    for (file& f : files())
+        if (std::uint32_t const i =
+                is_class(tag) && f.dwarf == dwarf_cu_getdwarf(type.cu) ? f.entry_of(type) : k_none;
+            i != k_none)
+            name = f.qualified_name(i);
     return known->second = pretty(name);
 }
 

@@ -6,20 +6,34 @@
 
 #include "symbols.hpp"
 
+#include <dwarf.h>
+
 #include <deque>
 #include <map>
 
 namespace poolheap {
 
+[[nodiscard]] inline unsigned tag_of(Dwarf_Die die) { return static_cast<unsigned>(dwarf_tag(&die)); }
+[[nodiscard]] inline bool has(Dwarf_Die die, unsigned attribute) {
+    return dwarf_hasattr(&die, attribute) != 0;
+}
+[[nodiscard]] inline bool is_class(unsigned tag) {
+    return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
+}
+[[nodiscard]] inline bool is_pointer(unsigned tag) {
+    return tag == DW_TAG_pointer_type || tag == DW_TAG_reference_type;
+}
+[[nodiscard]] std::vector<Dwarf_Die> children(Dwarf_Die of);
+// Without typedefs and qualifiers; empty: void.
+[[nodiscard]] std::optional<Dwarf_Die> type_of(Dwarf_Die die);
+[[nodiscard]] std::optional<std::uint64_t> number_in(Dwarf_Die die, unsigned attribute);
+
 class dwarf_index {
 public:
     explicit dwarf_index(symbols const& names);
 
-    [[nodiscard]] bool is_empty() const { return m_files.empty(); }
     // A class by the name that a demangler gives it; a variable by its symbol's name.
-    [[nodiscard]] std::optional<Dwarf_Die> find_class(std::string const& name);
-    [[nodiscard]] std::optional<Dwarf_Die> find_variable(std::string const& name);
-    void know_variable(std::string const& name, Dwarf_Die die) { m_found[{name, true}] = die; }
+    [[nodiscard]] std::optional<Dwarf_Die> find(std::string const& name, bool is_variable);
     // The class that declares the function which begins at an address of the image.
     [[nodiscard]] std::optional<Dwarf_Die> class_of_function(address function);
     // The qualified name, as pretty() has it, of any type.
@@ -34,30 +48,24 @@ private:
     };
     struct file {
         Dwarf* dwarf = nullptr;
-        address begin = 0;
-        address end = 0;
-        address bias = 0;
+        address begin = 0, end = 0, bias = 0;
         std::vector<entry> entries;  // ascending by offset
-        std::vector<std::pair<std::uint32_t, std::uint32_t>>
-            by_hash;  // of the last part of a name; then the entry
-        std::vector<std::pair<address, std::uint32_t>>
-            functions;  // by their first address in the file; then the entry
-    };
+        // By a hash of the last part of a name, and by the first address in the file: entries.
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> by_hash;
+        std::vector<std::pair<address, std::uint32_t>> functions;
 
-    void build();
-    void add(file& f, Dwarf_Die* parent, std::uint32_t parent_entry);
-    [[nodiscard]] std::string qualified_name(file& f, std::uint32_t i);
-    [[nodiscard]] std::optional<Dwarf_Die> find(std::string const& name, bool is_variable);
-    [[nodiscard]] static entry const* entry_of(file const& f, Dwarf_Off offset);
+        void add(Dwarf_Die* parent, std::uint32_t parent_entry);
+        [[nodiscard]] std::optional<Dwarf_Die> die(std::uint32_t entry) const;
+        [[nodiscard]] std::uint32_t entry_of(Dwarf_Die const& die) const;
+        [[nodiscard]] std::string qualified_name(std::uint32_t entry) const;
+    };
+    // Reads them when first asked.
+    [[nodiscard]] std::deque<file>& files();
 
     std::deque<file> m_files;
     bool m_is_built = false;
     std::map<std::pair<std::string, bool>, std::optional<Dwarf_Die>> m_found;
-    std::map<std::pair<Dwarf*, Dwarf_Off>, std::string> m_names;
+    std::map<void*, std::string> m_names;
 };
-
-// Without typedefs and qualifiers; empty: void.
-[[nodiscard]] std::optional<Dwarf_Die> type_of(Dwarf_Die die);
-[[nodiscard]] std::optional<std::uint64_t> number_in(Dwarf_Die die, unsigned attribute);
 
 }  // namespace poolheap

@@ -8,6 +8,7 @@ namespace poolheap {
 namespace {
 
 constexpr std::size_t k_sixteen = 16;
+constexpr char k_stacks[] = "stacks of threads";  // they come and go, and their buffers are one type
 constexpr std::uint8_t k_large = 255;
 constexpr std::size_t k_red_zone = 128;          // below the stack pointer, of leaf functions
 constexpr std::size_t k_thread_record = 0x1000;  // at the thread pointer: libc's record of a thread
@@ -16,9 +17,6 @@ constexpr std::size_t k_thread_locals = 0x1000;  // below it: the static block, 
 std::string thread_name(thread const& t) {
     return "thread " + std::to_string(t.id) + (t.name.empty() ? "" : " (" + t.name + ")");
 }
-
-// Without debug information the name is the offset.
-std::string known_name(std::string const& name) { return name.starts_with('+') ? std::string() : name; }
 
 }  // namespace
 
@@ -32,8 +30,20 @@ graph::graph(image const& from, heap const& blocks, naming& names)
     m_types = names.name_all();
     find_references();
     find_roots();
-    name_buffers();
-    m_to_walk = {};
+    // What has a type goes before what has a label, and owners before iterators and words on stacks.
+    spread(false);
+    name_by_roots(true);
+    for (block_index b = 0; b < size(); ++b)
+        if (is_label(b) && m_degrees[b] != 0) m_labelled.push_back(b);
+    spread(true);
+    for (block_index const source : std::exchange(m_raw, {}))
+        reader().in_block(source, [&](std::uint64_t offset, block_index target, address) {
+            if (name_target(source, offset, target, true)) queue(target);
+        });
+    spread(true);
+    name_by_roots(false);
+    spread(true);
+    m_typed = m_labelled = {};
     mark();
 }
 
@@ -74,9 +84,12 @@ void graph::find_references() {
     reader.in_blocks([&](block_index source, std::uint64_t offset, block_index target, address) {
         while (next_group <= source / k_sixteen)
             m_first[next_group++] = m_edges.size();
-        if (source != target) add_edge(source, target);
-        bool const is_named = m_types[source] != k_buffer && !is_label(m_types[source]);
-        if (is_named && name_buffer(source, offset, target) && target < source) m_to_walk.push_back(target);
+        if (source == target) return;
+        add_edge(source, target);
+        // What lies behind its holder is named before it is read.
+        if (m_types[target] == k_buffer && m_types[source] != k_buffer && !is_label(source) &&
+            name_target(source, offset, target, false) && target < source && !is_label(target))
+            m_typed.push_back(target);
     });
     while (next_group < m_first.size())
         m_first[next_group++] = m_edges.size();
@@ -95,126 +108,102 @@ std::uint64_t graph::offset_of(block_index source, block_index target) const {
 
 // ---- names of what does not name itself
 
-bool graph::is_label(type_id_t t) const { return t < m_is_label.size() && m_is_label[t]; }
-
-type_id_t graph::add_label(std::string name) {
-    auto const [at, is_new] = m_label_by_name.try_emplace(name, k_buffer);
-    if (!is_new) return at->second;
-    type label;
-    label.name = std::move(name);
-    type_id_t const added = m_names.add(std::move(label));
-    m_is_label.resize(m_names.types());
-    m_is_label[added] = true;
-    return at->second = added;
+std::uint32_t graph::add_holder(holder h, std::uint64_t key) {
+    bool const is_root = h.root != k_no_root;
+    std::string text = is_root ? m_roots[h.root].name + '\n' : m_names[h.type].name + '\0';
+    text += h.member.empty() && !is_root ? std::to_string(h.offset) : h.member + '\n';
+    auto const number = static_cast<std::uint32_t>(m_holders.size());
+    auto const [at, is_new] = m_holder_by_text.try_emplace(std::move(text), number);
+    if (is_new)
+        m_holders.push_back(std::move(h));
+    else
+        m_holders[at->second].offset = std::min(m_holders[at->second].offset, h.offset);
+    return m_holder_at[key] = at->second;
 }
 
-// True if `target` was a nameless buffer and now is named by what leads to it.
-bool graph::name_buffer(block_index source, std::uint64_t offset, block_index target) {
-    if (m_types[target] != k_buffer || source == target) return false;
-    type_id_t const holder = m_types[source];
-    if (is_label(holder)) {
-        m_types[target] = holder;  // a buffer that a nameless buffer holds: of the same holder
-        return true;
-    }
-    std::uint64_t const member = member_offset(holder, offset);
-    auto const [at, is_new] =
-        m_labels.try_emplace(std::uint64_t{holder} << 32 | (member & 0xffffffff), k_buffer);
-    if (is_new) {
-        if (auto const known = m_names.pointee(holder, member); known && *known != k_buffer) {
-            at->second = *known;
-        } else {
-            at->second =
-                add_label("buffer held by " + place(m_names[holder].name, shown_offset(holder, member),
-                                                    member_name(holder, member)));
+std::uint32_t graph::holder_of(type_id_t type, std::uint64_t offset) {
+    poolheap::type const& t = m_names[type];
+    if (t.owner != k_no_root) return t.owner;
+    offset = t.member_offset(offset);
+    std::uint64_t const key = std::uint64_t{type} << 32 | (offset & 0xffffffff);
+    if (auto const known = m_holder_at.find(key); known != m_holder_at.end()) return known->second;
+    std::string const member = t.is_nameless() ? "" : m_names.at(type, offset).name;
+    return add_holder({k_no_root, type, t.shown_offset(offset), member}, key);
+}
+
+std::uint32_t graph::holder_of(root_reference const& r) {
+    std::uint64_t const key = std::uint64_t{1} << 63 | std::uint64_t{r.from} << 32 | r.offset;
+    if (auto const known = m_holder_at.find(key); known != m_holder_at.end()) return known->second;
+    type_id_t const type = m_roots[r.from].type;
+    return add_holder({r.from, type, r.offset, type == k_buffer ? "" : m_names.at(type, r.offset).name}, key);
+}
+
+type_id_t graph::buffer_of(std::uint32_t owner, type_id_t what, std::string const& label) {
+    auto const [at, is_new] = m_buffers.try_emplace(std::uint64_t{owner} << 16 | what, what);
+    if (!is_new) return at->second;
+    type t = m_names[what];
+    t.owner = owner;
+    if (what == k_buffer) t.name = "buffer held by " + label;
+    if (type_id_t const added = m_names.add(std::move(t)); added != k_buffer) at->second = added;
+    return at->second;
+}
+
+bool graph::name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named) {
+    type_id_t const of = m_types[source];
+    if (m_types[target] != k_buffer || of == k_buffer || source == target) return false;
+    type const& t = m_names[of];
+    if (t.is_nameless()) {
+        m_types[target] = of;  // a buffer that a nameless buffer holds
+    } else {
+        offset = t.member_offset(offset);
+        member const& m = m_names.at(of, offset);
+        // A plain pointer is an iterator, a view, a way back: it owns nothing if something else leads there.
+        if (m.how == strength::raw && t.kind != kind::buffer && !are_raw_named) {
+            if (m_raw.empty() || m_raw.back() != source) m_raw.push_back(source);
+            return false;
         }
+        m_types[target] =
+            buffer_of(holder_of(of, offset), m.pointee, place(t.name, t.shown_offset(offset), m.name));
     }
-    m_types[target] = at->second;
     return true;
 }
 
-// Walks from what became named to the buffers that it holds, until nothing changes. What names itself goes first, then globals, then
-// other roots; among labels the first one stays.
-void graph::name_buffers() {
+// Walks from what became named to the buffers that it holds, until nothing changes.
+void graph::spread(bool are_labels_spread) {
     reference_reader reader = this->reader();
-    std::vector<block_index> labelled;
-    auto const walk = [&](std::vector<block_index>& from) {
-        while (!from.empty()) {
-            block_index const source = from.back();
-            from.pop_back();
-            if (is_label(m_types[source]) && &from != &labelled) {
-                labelled.push_back(source);
-                continue;
-            }
-            if (is_label(m_types[source])) {
-                for (block_index const target : targets(source))
-                    if (name_buffer(source, 0, target)) from.push_back(target);
-                continue;
-            }
+    while (!m_typed.empty() || (are_labels_spread && !m_labelled.empty())) {
+        std::vector<block_index>& from = m_typed.empty() ? m_labelled : m_typed;
+        block_index const source = from.back();
+        from.pop_back();
+        if (is_label(source)) {
+            for (block_index const target : targets(source))
+                if (name_target(source, 0, target, true)) queue(target);
+        } else {
             reader.in_block(source, [&](std::uint64_t offset, block_index target, address) {
-                if (name_buffer(source, offset, target)) from.push_back(target);
+                if (name_target(source, offset, target, false)) queue(target);
             });
         }
-    };
-    for (block_index b = 0; b < size(); ++b)
-        if (is_label(m_types[b]) && m_degrees[b] != 0) labelled.push_back(b);
-    walk(m_to_walk);
-    // Threads come and go: their buffers are one type.
-    auto const label_of = [](root const& r) {
-        if (r.kind == root_kind::stack || r.kind == root_kind::registers)
-            return std::string("stacks of threads");
-        if (r.kind == root_kind::local) return r.global;
-        return r.kind == root_kind::thread_local_object ? r.name.substr(0, r.name.rfind(" of thread "))
-                                                        : r.name;
-    };
-    std::unordered_map<std::uint64_t, type_id_t> of_roots;
+    }
+}
+
+void graph::name_by_roots(bool are_owners) {
     for (root_reference const& r : m_root_references) {
         if (m_types[r.target] != k_buffer) continue;
-        root const& holder = m_roots[r.from];
-        auto const [at, is_new] = of_roots.try_emplace(std::uint64_t{r.from} << 32 | r.offset, k_buffer);
-        if (is_new) {
-            std::optional<type_id_t> known;
-            if (!holder.global.empty()) known = m_names.global_pointee(holder.global, r.offset);
-            if (known && *known != k_buffer) {
-                at->second = *known;
-            } else {
-                at->second = add_label("buffer held by " + label_of(holder));
-            }
-        }
-        m_types[r.target] = at->second;
-        m_to_walk.push_back(r.target);
+        root const& from = m_roots[r.from];
+        member const at = from.type == k_buffer ? member() : m_names.at(from.type, r.offset);
+        bool const is_owner =
+            from.kind < root_kind::local || (from.kind == root_kind::local && at.how != strength::raw);
+        if (is_owner != are_owners) continue;
+        m_types[r.target] = buffer_of(holder_of(r), at.pointee, from.label);
+        queue(r.target);
     }
-    walk(m_to_walk);
-    walk(labelled);
-}
-
-std::uint64_t graph::member_offset(type_id_t holder, std::uint64_t offset) const {
-    type const& t = m_names[holder];
-    if (t.element_bytes != 0 && offset >= t.object_offset)
-        return t.object_offset + (offset - t.object_offset) % t.element_bytes;
-    return t.kind == kind::buffer && t.layout < 0 ? 0 : offset;
-}
-
-std::string graph::member_name(type_id_t holder, std::uint64_t offset) const {
-    type const& t = m_names[holder];
-    if (t.kind == kind::buffer && t.layout < 0) return {};
-    return known_name(m_names.at(holder, offset).name);
-}
-
-std::uint64_t graph::shown_offset(type_id_t holder, std::uint64_t offset) const {
-    std::uint64_t const begin = m_names[holder].object_offset;
-    return offset < begin ? offset : offset - begin;
-}
-
-std::string graph::member_name(root_reference const& r) const {
-    root const& from = m_roots[r.from];
-    return from.global.empty() ? std::string() : known_name(m_names.at_global(from.global, r.offset).name);
 }
 
 // ---- roots
 
-std::uint32_t graph::root_named(root_kind kind, std::string name, std::string global) {
+std::uint32_t graph::root_named(root_kind kind, std::string name, std::string label, type_id_t type) {
     auto const [at, is_new] = m_root_by_name.try_emplace(name, static_cast<std::uint32_t>(m_roots.size()));
-    if (is_new) m_roots.push_back({kind, std::move(name), std::move(global)});
+    if (is_new) m_roots.push_back({kind, std::move(name), std::move(label), type});
     return at->second;
 }
 
@@ -249,85 +238,85 @@ void graph::scan_range(address begin, address end, auto&& root_of) {
 }
 
 void graph::scan_mapping(mapping const& m) {
-    auto const in_memory = [&](root_kind kind, std::string const& name) {
-        return [this, kind, name, from = ~std::uint32_t{0}](address) mutable {
-            if (from == ~std::uint32_t{0}) from = root_named(kind, name);
-            return root_reference{from, 0, 0};
-        };
-    };
-    if (!m.path.empty() && m.path[0] != '[') {
-        std::string const module = m.path.substr(m.path.rfind('/') + 1);
-        scan_range(m.begin, m.end, [&](address where) {
-            auto const found = m_names.global(where);
-            if (!found) return root_reference{root_named(root_kind::memory, "data of " + module), 0, 0};
-            return root_reference{root_named(root_kind::global, "global " + found->name, found->name),
-                                  static_cast<std::uint32_t>(where - found->begin), 0};
-        });
-        return;
-    }
-    auto const on_stack = [&](thread const& t, address where) {
-        std::string const of = thread_name(t);
-        auto const found = m_names.local_of(t, where);
-        if (!found) return root_reference{root_named(root_kind::stack, "stack of " + of), 0, 0};
-        return root_reference{root_named(root_kind::local, of + ", " + found->name, found->name),
-                              static_cast<std::uint32_t>(where - found->begin), 0};
-    };
-    std::string const module = m_names.module_name(m.begin);
+    std::string const module =
+        m.path.starts_with('/') ? m.path.substr(m.path.rfind('/') + 1) : m_names.module_name(m.begin);
     std::string const name = m.path == "[heap]" ? "memory of malloc"
                              : module.empty()   ? "other memory"
                                                 : "data of " + module;
-    // Stacks lie in it: what is below a stack pointer is not in use.
-    std::vector<thread const*> inside;
-    for (thread const& t : m_image.threads())
-        if (t.stack_pointer >= m.begin && t.stack_pointer < m.end) inside.push_back(&t);
-    std::sort(inside.begin(), inside.end(),
-              [](thread const* a, thread const* b) { return a->stack_pointer < b->stack_pointer; });
-    address begin = m.begin;
-    for (thread const* t : inside) {
-        address const frames =
-            std::max(begin, t->stack_pointer - std::min<address>(t->stack_pointer, k_red_zone));
-        bool const has_locals = t->thread_pointer > t->stack_pointer && t->thread_pointer < m.end;
-        address const locals = has_locals ? std::max(frames, t->thread_pointer - k_thread_locals) : m.end;
-        scan_range(frames, locals, [&](address where) { return on_stack(*t, where); });
-        begin = locals;
-    }
-    // The static blocks of threads: in the stacks, and that of the first thread in memory of its own.
-    std::vector<thread const*> locals;
-    for (thread const& t : m_image.threads())
-        if (t.thread_pointer > begin && t.thread_pointer < m.end) locals.push_back(&t);
-    std::sort(locals.begin(), locals.end(),
-              [](thread const* a, thread const* b) { return a->thread_pointer < b->thread_pointer; });
-    for (thread const* t : locals) {
-        address const low =
-            std::max(begin, t->thread_pointer - std::min<address>(t->thread_pointer, k_thread_locals));
-        address const high = std::min(m.end, t->thread_pointer + k_thread_record);
-        scan_range(begin, low, in_memory(root_kind::memory, name));
-        scan_range(low, high, [&](address where) {
-            // The first frames of a thread lie just below its thread-local objects.
-            auto const found = m_names.thread_local_of(*t, where);
-            if (!found && where < t->thread_pointer && t->stack_pointer >= m.begin &&
-                t->stack_pointer < where)
-                return on_stack(*t, where);
-            // What has no name may be the library's own, or a word of no meaning: it comes after locals.
-            return root_reference{
-                found ? root_named(root_kind::thread_local_object,
-                                   "thread_local " + found->name + " of " + thread_name(*t))
-                      : root_named(root_kind::stack, "thread-local storage of " + thread_name(*t)),
-                0, 0};
+    auto const in_memory = [&](address) {
+        return root_reference{root_named(root_kind::memory, name, name), 0};
+    };
+    auto const in_variable = [](std::uint32_t from, variable const& v, address where) {
+        return root_reference{from, static_cast<std::uint32_t>(where - v.begin)};
+    };
+    if (!m.path.empty() && m.path[0] != '[')
+        return scan_range(m.begin, m.end, [&](address where) {
+            auto const found = m_names.global(where);
+            if (!found) return in_memory(where);
+            std::string const global = "global " + found->name;
+            return in_variable(root_named(root_kind::global, global, global, found->type), *found, where);
         });
-        begin = high;
+    auto const on_stack = [&](thread const& t, address where) {
+        std::string const of = thread_name(t);
+        if (auto const found = m_names.local_of(t, where))
+            return in_variable(
+                root_named(root_kind::local, of + ", " + found->name, found->name, found->type), *found,
+                where);
+        return root_reference{root_named(root_kind::stack, "stack of " + of, k_stacks), 0};
+    };
+    auto const at_thread_pointer = [&](thread const& t, address where) {
+        std::string const of = thread_name(t);
+        auto const found = m_names.thread_local_of(t, where);
+        std::string const label = "thread_local " + (found ? found->name : "");
+        if (found)
+            return in_variable(
+                root_named(root_kind::thread_local_object, label + " of " + of, label, found->type), *found,
+                where);
+        // The first frames of a thread lie just below its thread-local objects.
+        if (where < t.thread_pointer && t.stack_pointer >= m.begin && t.stack_pointer < where)
+            return on_stack(t, where);
+        // What has no name may be the library's own, or a word of no meaning: it comes after locals.
+        return root_reference{root_named(root_kind::stack, "thread-local storage of " + of, k_stacks), 0};
+    };
+    // What is below a stack pointer is not in use. The static blocks of threads are in the stacks, and that of the first thread in memory
+    // of its own.
+    struct zone {
+        address begin, end;
+        thread const* of;
+        bool is_stack;
+    };
+    std::vector<zone> zones;
+    auto const add = [&](thread const& t, address at, address below, address above, bool is_stack) {
+        if (at >= m.begin && at < m.end)
+            zones.push_back(
+                {at - std::min(at - m.begin, below), at + std::min(m.end - at, above), &t, is_stack});
+    };
+    for (thread const& t : m_image.threads()) {
+        add(t, t.stack_pointer, k_red_zone, m.end, true);
+        add(t, t.thread_pointer, k_thread_locals, k_thread_record, false);
     }
-    scan_range(begin, m.end, in_memory(root_kind::memory, name));
+    std::ranges::sort(zones, {}, &zone::begin);
+    address begin = m.begin;
+    for (std::size_t i = 0; i < zones.size(); ++i) {
+        zone const& z = zones[i];
+        address const end = i + 1 < zones.size() ? std::min(z.end, zones[i + 1].begin) : z.end;
+        if (!z.is_stack) scan_range(begin, z.begin, in_memory);
+        scan_range(std::max(begin, z.begin), end, [&](address where) {
+            return z.is_stack ? on_stack(*z.of, where) : at_thread_pointer(*z.of, where);
+        });
+        begin = std::max(begin, end);
+    }
+    scan_range(begin, m.end, in_memory);
 }
 
 void graph::find_roots() {
     reference_reader reader = this->reader();
-    for (thread const& t : m_image.threads()) {
+    for (thread const& t : m_image.threads())
         for (std::uint64_t const word : t.registers)
             if (block_index const target = reader.target(word); target != k_no_block)
                 m_root_references.push_back(
-                    {root_named(root_kind::registers, "registers of " + thread_name(t)), 0, target});
-    }
+                    {root_named(root_kind::registers, "registers of " + thread_name(t), k_stacks), 0,
+                     target});
     for (mapping const& m : m_image.mappings()) {
         // A file's pages that cannot be written hold no address of a block.
         bool const is_constant = !m.writable && !m.path.empty();
@@ -336,19 +325,14 @@ void graph::find_roots() {
     for (block_index b = 0; b < size(); ++b) {
         block_state const state = m_heap.states[b];
         if (state == in_use || state == no_block) continue;
-        m_root_references.push_back(
-            {root_named(root_kind::idle, state == idle       ? "idle objects of a pool"
-                                         : state == deferred ? "objects that are destroyed soon"
-                                                             : "blocks of an unfinished refill"),
-             0, b});
+        std::string const name = state == idle       ? "idle objects of a pool"
+                                 : state == deferred ? "objects that are destroyed soon"
+                                                     : "blocks of an unfinished refill";
+        m_root_references.push_back({root_named(root_kind::idle, name, name), 0, b});
     }
-    std::stable_sort(m_root_references.begin(), m_root_references.end(),
-                     [&](root_reference const& a, root_reference const& b) {
-                         auto const rank = [&](root_reference const& r) {
-                             return std::pair(m_roots[r.from].kind, r.from);
-                         };
-                         return rank(a) < rank(b);
-                     });
+    std::ranges::stable_sort(m_root_references, {}, [&](root_reference const& r) {
+        return std::pair(m_roots[r.from].kind, r.from);
+    });
 }
 
 void graph::mark() {

@@ -5,13 +5,16 @@
 //
 //   root ──▶ block ──▶ block      edges: one for each pair of blocks, however many words lead from the one to the other
 //
+// A block that says nothing about itself is a buffer. The pointer that leads to it says what it is, and its holder owns it; a buffer in a
+// buffer has the owner of the outer one. Type and owner are one number.
+//
 // Memory: 4 bytes an edge; a block has two bytes for its type, one for the number of its edges and half a one for where they begin.
 // Equation: edges of b = [m_first[b / 16] + the degrees of the blocks before b in its sixteen, as many as b's degree).
 
 #include "naming.hpp"
 #include "references.hpp"
 
-#include <array>
+#include <unordered_map>
 
 namespace poolheap {
 
@@ -19,14 +22,25 @@ enum class root_kind : std::uint8_t { global, thread_local_object, local, stack,
 
 struct root {
     root_kind kind = root_kind::memory;
-    std::string name;    // "global g_table", "stack of thread 12 (worker)"
-    std::string global;  // the symbol's own name; empty: none
+    std::string name;           // "global g_table", "stack of thread 12 (worker)"
+    std::string label;          // of what it holds; the same for all threads
+    type_id_t type = k_buffer;  // of the variable; k_buffer: it is none
 };
 
+inline constexpr std::uint32_t k_no_root = ~std::uint32_t{0};
+
 struct root_reference {
-    std::uint32_t from = 0;    // in graph::roots
-    std::uint32_t offset = 0;  // in the global; 0 for others
-    block_index target = 0;
+    std::uint32_t from = k_no_root;  // in graph::roots
+    std::uint32_t offset = 0;        // in the variable; 0 for others
+    block_index target = k_no_block;
+};
+
+// What holds something: a member of a type, or a place in a root. What reads the same is one holder.
+struct holder {
+    std::uint32_t root = k_no_root;  // not a type but a root
+    type_id_t type = k_buffer;
+    std::uint64_t offset = 0;  // as a user counts
+    std::string member;        // empty: not known
 };
 
 // "Session::conn", or "Session+16" without a name.
@@ -53,13 +67,10 @@ public:
     [[nodiscard]] std::span<root const> roots() const { return m_roots; }
     [[nodiscard]] std::span<root_reference const> root_references() const { return m_root_references; }
 
-    // The same offset for the same member of each element of an array; 0 in a buffer of unknown elements.
-    [[nodiscard]] std::uint64_t member_offset(type_id_t holder, std::uint64_t offset) const;
-    // As a user counts: from the object's begin.
-    [[nodiscard]] std::uint64_t shown_offset(type_id_t holder, std::uint64_t offset) const;
-    // Empty: not known.
-    [[nodiscard]] std::string member_name(type_id_t holder, std::uint64_t offset) const;
-    [[nodiscard]] std::string member_name(root_reference const& r) const;
+    // Numbers of holders: of a word in a block of this type, which is its owner's if it is a buffer; and of a root.
+    [[nodiscard]] std::uint32_t holder_of(type_id_t type, std::uint64_t offset);
+    [[nodiscard]] std::uint32_t holder_of(root_reference const& r);
+    [[nodiscard]] holder const& operator()(std::uint32_t holder) const { return m_holders[holder]; }
     // A shortest chain from a root: the reference that begins it, then its blocks. Empty: unreachable.
     struct chain {
         root_reference begin;
@@ -71,17 +82,25 @@ public:
 
 private:
     void find_references();
+    void add_edge(block_index source, block_index target);
+    [[nodiscard]] std::uint32_t degree(block_index b) const;
+
     void find_roots();
     void scan_range(address begin, address end, auto&& root_of);
     void scan_mapping(mapping const& m);
-    void add_edge(block_index source, block_index target);
-    void name_buffers();
-    bool name_buffer(block_index source, std::uint64_t offset, block_index target);
-    [[nodiscard]] bool is_label(type_id_t t) const;
-    type_id_t add_label(std::string name);
+    std::uint32_t root_named(root_kind kind, std::string name, std::string label, type_id_t type = k_buffer);
+
+    // True if `target` was a nameless buffer and now is named by what leads to it.
+    bool name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named);
+    void queue(block_index b) { (is_label(b) ? m_labelled : m_typed).push_back(b); }
+    void name_by_roots(bool are_owners);
+    void spread(bool are_labels_spread);
+    [[nodiscard]] bool is_label(block_index b) const {
+        return m_types[b] != k_buffer && type_of(b).is_nameless();
+    }
+    [[nodiscard]] type_id_t buffer_of(std::uint32_t owner, type_id_t what, std::string const& label);
+    [[nodiscard]] std::uint32_t add_holder(holder h, std::uint64_t key);
     void mark();
-    std::uint32_t root_named(root_kind kind, std::string name, std::string global = {});
-    [[nodiscard]] std::uint32_t degree(block_index b) const;
 
     image const& m_image;
     heap const& m_heap;
@@ -95,11 +114,13 @@ private:
     std::vector<root> m_roots;
     std::unordered_map<std::string, std::uint32_t> m_root_by_name;
     std::vector<root_reference> m_root_references;
-    std::vector<block_index> m_to_walk;  // blocks that became named behind the scan
-    std::unordered_map<std::uint64_t, type_id_t>
-        m_labels;  // type and offset of the holder -> "buffer held by ..."
-    std::unordered_map<std::string, type_id_t> m_label_by_name;
-    std::vector<bool> m_is_label;  // by type
+    std::vector<holder> m_holders;
+    std::unordered_map<std::uint64_t, std::uint32_t> m_holder_at;  // by type or root, and offset
+    std::unordered_map<std::string, std::uint32_t> m_holder_by_text;
+    std::unordered_map<std::uint64_t, type_id_t> m_buffers;  // by owner and type
+    // Blocks that became named behind the scan; those that have a type, and those that have a label instead.
+    std::vector<block_index> m_typed, m_labelled;
+    std::vector<block_index> m_raw;  // with plain pointers to nameless buffers
 };
 
 }  // namespace poolheap

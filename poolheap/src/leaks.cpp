@@ -47,7 +47,7 @@ private:
     }
     [[nodiscard]] std::uint64_t class_of(std::uint32_t source, reference const& r) const {
         type_id_t const holder = m_graph.type_id(m_blocks[source]);
-        return std::uint64_t{holder} << 32 | (m_graph.member_offset(holder, r.offset) & 0xffffffff);
+        return std::uint64_t{holder} << 32 | (m_graph.names()[holder].member_offset(r.offset) & 0xffffffff);
     }
 
     graph const& m_graph;
@@ -66,7 +66,7 @@ private:
 void lost_blocks::read_references() {
     reference_reader reader = m_graph.reader();
     m_first.push_back(0);
-    std::vector<std::uint64_t> words(type_namer::k_words);
+    std::vector<std::uint64_t> words(naming::k_words);
     for (std::size_t i = 0; i < m_blocks.size(); ++i) {
         block const b = m_graph[m_blocks[i]];
         reader.in_block(m_blocks[i], [&](std::uint64_t offset, block_index target, address word) {
@@ -239,10 +239,11 @@ std::vector<leak_step> lost_blocks::cycle_of(std::span<std::uint32_t const> memb
         leak_step step{m_graph.type_id(m_blocks[b]), 0, {}};
         for (reference const& r : references(b))
             if (r.owns && r.target == next) {
-                step.offset = m_graph.member_offset(step.type, r.offset);
+                step.offset = m_graph.names()[step.type].member_offset(r.offset);
                 break;
             }
-        step.member = m_graph.member_name(step.type, step.offset);
+        if (!m_graph.names()[step.type].is_nameless())
+            step.member = m_graph.names().at(step.type, step.offset).name;
         steps.push_back(std::move(step));
         if (b == start) break;
     }

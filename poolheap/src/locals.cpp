@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "locals.hpp"
 
-#include <dwarf.h>
+#include "dwarf_index.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,8 +28,17 @@ struct unwinding {
     int frames = 0;
 
     void add_variables(Dwfl_Frame* frame, Dwfl_Module* in, address at);
-    void add_variable(Dwarf_Die variable, std::string const& function, address base, address at);
 };
+
+// The only operation that says where something is at an address of the code; null: there are more, or none.
+Dwarf_Op const* location(Dwarf_Die die, unsigned attribute, address at) {
+    Dwarf_Attribute found;
+    Dwarf_Op* ops = nullptr;
+    std::size_t count = 0;
+    bool const is_one = dwarf_attr_integrate(&die, attribute, &found) != nullptr &&
+                        dwarf_getlocation_addr(&found, at, &ops, &count, 1) == 1 && count == 1;
+    return is_one ? ops : nullptr;
+}
 
 // The frame's address, from which locals count.
 std::optional<address> canonical_frame(Dwfl_Frame* frame, Dwfl_Module* in, address at) {
@@ -37,45 +46,27 @@ std::optional<address> canonical_frame(Dwfl_Frame* frame, Dwfl_Module* in, addre
     Dwarf_Frame* rules = nullptr;
     Dwarf_CFI* const all = dwfl_module_eh_cfi(in, &bias);
     if (all == nullptr || dwarf_cfi_addrframe(all, at - bias, &rules) != 0) return {};
+    std::unique_ptr<Dwarf_Frame, decltype(&std::free)> const owner(rules, std::free);
     Dwarf_Op* ops = nullptr;
     std::size_t count = 0;
     Dwarf_Word value = 0;
-    std::optional<address> found;
-    if (dwarf_frame_cfa(rules, &ops, &count) == 0 && count == 1 && ops[0].atom == DW_OP_bregx &&
-        dwfl_frame_reg(frame, static_cast<unsigned>(ops[0].number), &value) == 0)
-        found = value + ops[0].number2;
-    std::free(rules);
-    return found;
+    if (dwarf_frame_cfa(rules, &ops, &count) != 0 || count != 1 || ops[0].atom != DW_OP_bregx ||
+        dwfl_frame_reg(frame, static_cast<unsigned>(ops[0].number), &value) != 0)
+        return {};
+    return value + ops[0].number2;
 }
 
-void unwinding::add_variable(Dwarf_Die variable, std::string const& function, address base, address at) {
-    Dwarf_Attribute attribute;
-    Dwarf_Op* ops = nullptr;
-    std::size_t count = 0;
-    if (dwarf_attr_integrate(&variable, DW_AT_location, &attribute) == nullptr ||
-        dwarf_getlocation_addr(&attribute, at, &ops, &count, 1) != 1 || count != 1 ||
-        ops[0].atom != DW_OP_fbreg)
-        return;
-    Dwarf_Die type;
-    Dwarf_Word bytes = 0;
-    char const* const name = dwarf_diename(&variable);
-    if (name == nullptr || dwarf_attr_integrate(&variable, DW_AT_type, &attribute) == nullptr ||
-        dwarf_formref_die(&attribute, &type) == nullptr || dwarf_aggregate_size(&type, &bytes) != 0)
-        return;
-    found.push_back({function + "(): " + name, base + ops[0].number, bytes, variable});
-}
-
-// The function that has the address, and the inlined functions and blocks in it that have it: from the outside inwards.
-bool find_scopes(Dwarf_Die* in, address at, std::vector<Dwarf_Die>& found) {
-    Dwarf_Die child;
-    for (int more = dwarf_child(in, &child); more == 0; more = dwarf_siblingof(&child, &child)) {
-        int const tag = dwarf_tag(&child);
-        if (tag == DW_TAG_namespace && find_scopes(&child, at, found)) return true;
+// The function that has the address, and the inlined functions and blocks in it that have it: from the outside inwards. dwarf_getscopes
+// leaves out the function around an inlined one.
+bool find_scopes(Dwarf_Die in, address at, std::vector<Dwarf_Die>& found) {
+    for (Dwarf_Die& child : children(in)) {
+        unsigned const tag = tag_of(child);
+        if (tag == DW_TAG_namespace && find_scopes(child, at, found)) return true;
         bool const is_scope =
             tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block;
         if (!is_scope || dwarf_haspc(&child, at) <= 0) continue;
         found.push_back(child);
-        find_scopes(&child, at, found);
+        find_scopes(child, at, found);
         return true;
     }
     return false;
@@ -83,38 +74,35 @@ bool find_scopes(Dwarf_Die* in, address at, std::vector<Dwarf_Die>& found) {
 
 void unwinding::add_variables(Dwfl_Frame* frame, Dwfl_Module* in, address at) {
     Dwarf_Addr bias = 0;
-    Dwarf* const all = dwfl_module_getdwarf(in, &bias);
-    if (all == nullptr) return;
-    Dwarf_CU* unit = nullptr;
-    Dwarf_Die top;
+    Dwarf_Die* unit = nullptr;
     // Not every compiler writes a table of the units' addresses.
-    do {
-        if (dwarf_get_units(all, unit, &unit, nullptr, nullptr, &top, nullptr) != 0) return;
-    } while (dwarf_haspc(&top, at - bias) <= 0);
-    at -= bias;
+    while ((unit = dwfl_module_nextcu(in, unit, &bias)) != nullptr && dwarf_haspc(unit, at - bias) <= 0) {}
     std::vector<Dwarf_Die> scopes;
-    find_scopes(&top, at, scopes);
+    if (unit != nullptr) find_scopes(*unit, at - bias, scopes);
     std::optional<address> base;
     char const* function = nullptr;
     for (Dwarf_Die& scope : scopes) {
-        Dwarf_Attribute attribute;
-        Dwarf_Op* ops = nullptr;
-        std::size_t count = 0;
-        Dwarf_Word value = 0;
-        if (int const tag = dwarf_tag(&scope); tag != DW_TAG_lexical_block) function = dwarf_diename(&scope);
-        if (dwarf_attr_integrate(&scope, DW_AT_frame_base, &attribute) != nullptr &&
-            dwarf_getlocation_addr(&attribute, at, &ops, &count, 1) == 1 && count == 1) {
-            if (ops[0].atom == DW_OP_call_frame_cfa)
-                base = canonical_frame(frame, in, at + bias);
-            else if (ops[0].atom >= DW_OP_reg0 && ops[0].atom <= DW_OP_reg31 &&
-                     dwfl_frame_reg(frame, ops[0].atom - DW_OP_reg0, &value) == 0)
+        if (unsigned const tag = tag_of(scope); tag != DW_TAG_lexical_block) function = dwarf_diename(&scope);
+        if (Dwarf_Op const* const op = location(scope, DW_AT_frame_base, at - bias)) {
+            Dwarf_Word value = 0;
+            if (op->atom == DW_OP_call_frame_cfa)
+                base = canonical_frame(frame, in, at);
+            else if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31 &&
+                     dwfl_frame_reg(frame, op->atom - DW_OP_reg0, &value) == 0)
                 base = value;
         }
-        Dwarf_Die child;
-        for (int more = function != nullptr && base ? dwarf_child(&scope, &child) : 1; more == 0;
-             more = dwarf_siblingof(&child, &child))
-            if (int const tag = dwarf_tag(&child); tag == DW_TAG_variable || tag == DW_TAG_formal_parameter)
-                add_variable(child, function, *base, at);
+        if (function == nullptr || !base) continue;
+        for (Dwarf_Die& child : children(scope)) {
+            unsigned const is = tag_of(child);
+            if (is != DW_TAG_variable && is != DW_TAG_formal_parameter) continue;
+            char const* const name = dwarf_diename(&child);
+            Dwarf_Op const* const op = location(child, DW_AT_location, at - bias);
+            auto type = type_of(child);
+            Dwarf_Word bytes = 0;
+            if (name != nullptr && op != nullptr && op->atom == DW_OP_fbreg && type &&
+                dwarf_aggregate_size(&*type, &bytes) == 0)
+                found.push_back({std::string(function) + "(): " + name, *base + op->number, bytes, child});
+        }
     }
 }
 

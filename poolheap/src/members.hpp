@@ -2,49 +2,47 @@
 #pragma once
 
 // Names of members, by debug information: (Session, 24) is `conn`. Goes through base classes, nested classes and arrays; stops at a class
-// of the standard library or of pooled, so a std::shared_ptr's two words have one name. Without debug information it is "+24".
+// of the standard library or of pooled, so a std::shared_ptr's two words have one name.
 //
 // A pointer's type also says what a block is that says nothing about itself: elements of a vector, nodes of a map, a plain object.
-// Whoever walks references from typed blocks asks pointee() for each block that is a buffer, until nothing changes.
 
-#include "types.hpp"
+#include "dwarf_index.hpp"
+#include "naming.hpp"
+
+#include <unordered_map>
 
 namespace poolheap {
 
-enum class strength : std::uint8_t {
-    unknown,
-    strong,  // a smart pointer or container that owns what it leads to
-    weak,    // std::weak_ptr and its like, also of enable_shared_from_this
-    raw,     // a pointer or reference
-};
-
-struct member {
-    std::string name;
-    strength how = strength::unknown;
-};
-
 class members {
 public:
-    members(symbols const& names, type_namer& types);
-    ~members();
-    members(members const&) = delete;
-    members& operator=(members const&) = delete;
+    members(symbols const& names, naming& types) : m_types(types), m_index(names) {}
 
-    // Of a word in a block of this type; the offset counts from the block's begin.
     [[nodiscard]] member const& at(type_id_t holder, std::uint64_t offset);
-    // From now on, `name` is that of a global which debug information alone knows.
-    void know_variable(std::string const& name, Dwarf_Die variable);
-    // Of a word in a global: `name` is its symbol's.
-    [[nodiscard]] member const& at_global(std::string const& name, std::uint64_t offset);
-    // The type of the block to which the pointer at this place leads; empty: not known.
-    [[nodiscard]] std::optional<type_id_t> pointee(type_id_t holder, std::uint64_t offset);
-    [[nodiscard]] std::optional<type_id_t> global_pointee(std::string const& name, std::uint64_t offset);
-    // Whether any module has debug information.
-    [[nodiscard]] bool has_debug_information() const;
+    // The type of a variable: of a global that has this symbol, or of a local one that debug information alone knows.
+    [[nodiscard]] type_id_t variable(std::string const& name, Dwarf_Die const* local = nullptr);
 
 private:
-    struct state;
-    std::unique_ptr<state> m_state;
+    // What lies at an offset in a type: the way there, and the word itself.
+    struct place {
+        std::string path;
+        strength how = strength::unknown;
+        std::vector<std::pair<Dwarf_Die, std::string>> classes;  // that contain it, with their names
+        std::optional<Dwarf_Die> word;                           // its type; empty: not known
+    };
+    [[nodiscard]] std::optional<Dwarf_Die> layout(type_id_t id);
+    [[nodiscard]] std::optional<Dwarf_Die> find_class(type const& t);
+    [[nodiscard]] place place_of(Dwarf_Die of, std::uint64_t offset);
+    [[nodiscard]] type_id_t pointee(place const& from);
+    [[nodiscard]] type_id_t add_pointee(Dwarf_Die die, bool is_array, kind k);
+    [[nodiscard]] std::int32_t add_layout(Dwarf_Die die);
+
+    naming& m_types;
+    dwarf_index m_index;
+    std::vector<Dwarf_Die> m_layouts;
+    std::unordered_map<type_id_t, std::int32_t> m_layout_of;  // -1: none
+    std::unordered_map<std::uint64_t, member> m_known;        // by type and offset
+    std::unordered_map<std::string, type_id_t> m_variables;
+    std::map<std::tuple<void*, bool, kind>, type_id_t> m_pointees;
 };
 
 }  // namespace poolheap

@@ -3,84 +3,104 @@
 
 // What the analysis asks about names: one interface over symbols, types and members, so that tests can give answers of their own.
 
-#include "locals.hpp"
-#include "members.hpp"
+#include "heap.hpp"
+#include "image.hpp"
 
-#include <map>
+#include <deque>
+#include <string_view>
 
 namespace poolheap {
 
+enum class kind : std::uint8_t { buffer, shared, rc, unique, object, virtual_object, coroutine, variable };
+[[nodiscard]] std::string_view name_of(kind k);
+
+using type_id_t = std::uint16_t;          // a block has one
+inline constexpr type_id_t k_buffer = 0;  // the type of blocks that say nothing about themselves
+
+struct type {
+    std::string name;  // of the object, not of its control block; of a variable, its own
+    poolheap::kind kind = kind::buffer;
+    std::uint32_t object_offset = 0;  // of the object in the block
+    std::uint32_t element_bytes = 0;  // of an array's elements; 0: one object, or not known
+    std::int32_t layout = -1;         // known to members.hpp
+    // A function of a class template whose argument is the object's class, or a pointer to it; 0: not known. For members.hpp, which finds
+    // classes that have no name by it, and others without a comparison of names.
+    address function = 0;
+    unsigned argument = 0;
+    std::uint32_t owner = ~0U;  // of a buffer: in graph::holders
+
+    [[nodiscard]] bool is_array() const { return name.ends_with("[]"); }
+    // Nothing is known but, perhaps, who holds it.
+    [[nodiscard]] bool is_nameless() const { return kind == kind::buffer && layout < 0 && function == 0; }
+    // The same offset for the same member of each element of an array; 0 in a buffer of unknown elements.
+    [[nodiscard]] std::uint64_t member_offset(std::uint64_t offset) const {
+        if (element_bytes == 0 || offset < object_offset) return is_nameless() ? 0 : offset;
+        return object_offset + (offset - object_offset) % element_bytes;
+    }
+    // As a user counts: from the object's begin.
+    [[nodiscard]] std::uint64_t shown_offset(std::uint64_t offset) const {
+        return offset < object_offset ? offset : offset - object_offset;
+    }
+};
+
+struct counts {
+    std::uint64_t owners = 0;  // use_count()
+    std::uint64_t weak = 0;    // weak pointers alone
+};
+
+enum class strength : std::uint8_t {
+    unknown,
+    strong,  // a smart pointer or container that owns what it leads to
+    weak,    // std::weak_ptr and its like, also of enable_shared_from_this
+    raw,     // a pointer or reference
+};
+
+struct member {
+    std::string name;  // empty: not known
+    strength how = strength::unknown;
+    type_id_t pointee = k_buffer;  // what a block is to which it leads, if that says nothing about itself
+};
+
+struct variable {
+    std::string name;
+    address begin = 0;
+    type_id_t type = k_buffer;
+};
+
 class naming {
 public:
+    // The first words of a block that are looked at; fewer if the block is smaller.
+    static constexpr std::size_t k_words = 16;
+
+    naming() { add({}); }
     virtual ~naming() = default;
+
+    [[nodiscard]] type const& operator[](type_id_t id) const { return m_types[id]; }
+    [[nodiscard]] std::size_t types() const { return m_types.size(); }
+    // k_buffer when there are as many as numbers.
+    type_id_t add(type t);
+    // Of a type that is aligned to more than the control block in front of it: debug information knows that.
+    [[nodiscard]] type& edit(type_id_t id) { return m_types[id]; }
 
     // One type for each block.
     [[nodiscard]] virtual std::vector<type_id_t> name_all() = 0;
-    [[nodiscard]] virtual type const& operator[](type_id_t id) const = 0;
-    [[nodiscard]] virtual std::size_t types() const = 0;
-    virtual type_id_t add(type t) = 0;
+    // Of a shared or rc object; others have none.
     [[nodiscard]] virtual std::optional<counts> counts_of(type_id_t id,
                                                           std::span<std::uint64_t const> words) const = 0;
+    // Of a word in a block of this type, or in a variable; the offset counts from the begin.
     [[nodiscard]] virtual member const& at(type_id_t holder, std::uint64_t offset) = 0;
-    [[nodiscard]] virtual member const& at_global(std::string const& name, std::uint64_t offset) = 0;
-    [[nodiscard]] virtual std::optional<type_id_t> pointee(type_id_t holder, std::uint64_t offset) = 0;
-    [[nodiscard]] virtual std::optional<type_id_t> global_pointee(std::string const& name,
-                                                                  std::uint64_t offset) = 0;
-    [[nodiscard]] virtual std::optional<symbol> global(address at) const = 0;
-    [[nodiscard]] virtual std::optional<symbol> thread_local_of(thread const& of, address at) const = 0;
+    [[nodiscard]] virtual std::optional<variable> global(address at) = 0;
+    [[nodiscard]] virtual std::optional<variable> thread_local_of(thread const& of, address at) = 0;
     // The local variable at an address in a thread's stack.
-    [[nodiscard]] virtual std::optional<symbol> local_of(thread const& of, address at) = 0;
+    [[nodiscard]] virtual std::optional<variable> local_of(thread const& of, address at) = 0;
     // The program or library that maps the address; empty: none.
     [[nodiscard]] virtual std::string module_name(address at) const = 0;
-};
-
-class image_naming final : public naming {
-public:
-    image_naming(image const& from, heap const& blocks)
-        : m_image(from), m_symbols(from), m_types(from, m_symbols, blocks), m_members(m_symbols, m_types) {}
-
-    std::vector<type_id_t> name_all() override { return m_types.name_all(); }
-    type const& operator[](type_id_t id) const override { return m_types[id]; }
-    std::size_t types() const override { return m_types.types().size(); }
-    type_id_t add(type t) override { return m_types.add(std::move(t)); }
-    std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const override {
-        return m_types.counts_of(id, words);
-    }
-    member const& at(type_id_t holder, std::uint64_t offset) override { return m_members.at(holder, offset); }
-    member const& at_global(std::string const& name, std::uint64_t offset) override {
-        return m_members.at_global(name, offset);
-    }
-    std::optional<type_id_t> pointee(type_id_t holder, std::uint64_t offset) override {
-        return m_members.pointee(holder, offset);
-    }
-    std::optional<type_id_t> global_pointee(std::string const& name, std::uint64_t offset) override {
-        return m_members.global_pointee(name, offset);
-    }
-    std::optional<symbol> global(address at) const override { return m_symbols.find(at); }
-    std::optional<symbol> thread_local_of(thread const& of, address at) const override {
-        return m_symbols.find_thread_local(of, at);
-    }
-    std::optional<symbol> local_of(thread const& of, address at) override {
-        auto const [known, is_new] = m_locals.try_emplace(of.id);
-        if (is_new) known->second = find_locals(m_symbols, m_image, of);
-        for (local const& l : known->second) {
-            if (at < l.begin || at - l.begin >= l.bytes) continue;
-            m_members.know_variable(l.name, l.variable);
-            return symbol{l.name, l.begin, l.bytes};
-        }
-        return {};
-    }
-    std::string module_name(address at) const override {
-        module const* const found = m_symbols.module_of(at);
-        return found ? found->name() : std::string();
-    }
 
 private:
-    image const& m_image;
-    symbols m_symbols;
-    std::map<int, std::vector<local>> m_locals;  // of each thread that was asked about
-    type_namer m_types;
-    members m_members;
+    std::deque<type> m_types;  // references to them stay valid
 };
+
+// Of an image: types.hpp and members.hpp.
+[[nodiscard]] std::unique_ptr<naming> names_of(image const& from, heap const& blocks);
 
 }  // namespace poolheap

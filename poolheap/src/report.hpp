@@ -24,9 +24,9 @@ struct report_options {
     bool retained = false;
 };
 
-[[nodiscard]] report make_report(graph const& of, report_options const& options);
+[[nodiscard]] report make_report(graph& of, report_options const& options);
 // Rows of those who refer to the blocks that are marked, sums for each member and root; of all blocks if there is no mark.
-[[nodiscard]] json find_holders(graph const& in, std::vector<bool> const& marked = {});
+[[nodiscard]] json find_holders(graph& in, std::vector<bool> const& marked = {});
 
 void write_json(std::ostream& to, json const& all);
 // Throws error for what is no report of this program.

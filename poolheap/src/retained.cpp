@@ -162,26 +162,31 @@ void dominators::find() {
 
 type_tree dominators::tree() const {
     type_tree tree;
-    constexpr type_id_t k_no_type = ~type_id_t{0};
-    std::vector<type_id_t> types;
+    constexpr std::uint32_t k_no_type = k_none;
+    std::vector<std::uint32_t> types;  // of parts
     std::unordered_map<std::uint64_t, std::uint32_t> children;
-    auto const add = [&](std::uint32_t parent, std::string name, type_id_t type) {
+    // Types that have the same name are one.
+    std::unordered_map<std::string_view, std::uint32_t> by_name;
+    std::vector<std::uint32_t> name_number(m_graph.names().types());
+    for (type_id_t id = 0; id < name_number.size(); ++id)
+        name_number[id] = by_name.try_emplace(m_graph.names()[id].name, id).first->second;
+    auto const add = [&](std::uint32_t parent, std::string name, std::uint32_t type) {
         tree.parts.push_back({parent, std::move(name)});
         types.push_back(type);
         return static_cast<std::uint32_t>(tree.parts.size() - 1);
     };
-    auto const child = [&](std::uint32_t parent, type_id_t type) {
+    auto const child = [&](std::uint32_t parent, std::uint32_t type) {
         auto const [at, is_new] = children.try_emplace(std::uint64_t{parent} << 32 | type, 0);
         if (!is_new) return at->second;
         for (std::uint32_t up = parent; up != 0; up = tree.parts[up].parent)
             if (types[up] == type) return at->second = up;
-        return at->second = add(parent, m_graph.names()[type].name, type);
+        return at->second = add(parent, m_graph.names()[static_cast<type_id_t>(type)].name, type);
     };
     add(0, "all", k_no_type);
     std::uint32_t several = 0;
     std::vector<std::uint32_t> part(m_node.size(), 0);
     auto const put = [&](std::uint32_t in, block_index b) {
-        std::uint32_t const to = child(in, m_graph.type_id(b));
+        std::uint32_t const to = child(in, name_number[m_graph.type_id(b)]);
         ++tree.parts[to].objects;
         tree.parts[to].bytes += m_graph[b].bytes;
         return to;
@@ -208,9 +213,8 @@ type_tree dominators::tree() const {
         p.retained += p.bytes;
         if (i != 0) tree.parts[p.parent].retained += p.retained;
     }
-    tree.by_type.assign(m_graph.names().types(), 0);
     for (std::size_t i = 0; i < types.size(); ++i)
-        if (types[i] != k_no_type) tree.by_type[types[i]] += tree.parts[i].retained;
+        if (types[i] != k_no_type) tree.by_type[tree.parts[i].name] += tree.parts[i].retained;
     return tree;
 }
 

@@ -22,8 +22,7 @@ struct type_tree {
         std::size_t retained = 0;  // with all parts below it
     };
     std::vector<part> parts;
-    // Bytes that each type retains; by type_id_t.
-    std::vector<std::size_t> by_type;
+    std::unordered_map<std::string, std::size_t> by_type;  // bytes that each retains, by its name
 };
 
 [[nodiscard]] type_tree find_retained(graph const& in, leaks const& lost);

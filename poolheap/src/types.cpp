@@ -11,7 +11,8 @@
 namespace poolheap {
 namespace {
 
-constexpr std::string_view k_kinds[]{"buffer", "shared", "rc", "unique", "object", "virtual", "coroutine"};
+constexpr std::string_view k_kinds[]{"buffer", "shared",  "rc",        "unique",
+                                     "object", "virtual", "coroutine", "variable"};
 
 // Where a class derived from the library's control block has its object, by the class's name.
 struct control_class {
@@ -66,20 +67,25 @@ std::string object_name(std::string_view argument) {
 
 std::string_view name_of(kind k) { return k_kinds[static_cast<std::size_t>(k)]; }
 
-type_namer::type_namer(image const& from, symbols const& names, heap const& blocks)
-    : m_image(from), m_symbols(names), m_heap(blocks) {
-    add({});
-    for (mapping const& m : from.mappings())
-        if (m.executable)
-            for (address i = 0; i <= std::min<address>((m.end - m.begin) / k_region + 1, k_regions); ++i)
-                m_is_near_code[(m.begin / k_region + i) % k_regions] = true;
-}
-
-type_id_t type_namer::add(type t) {
+type_id_t naming::add(type t) {
     if (m_types.size() > k_most_types) return k_buffer;
     m_types.push_back(std::move(t));
-    m_rules.emplace_back();
     return static_cast<type_id_t>(m_types.size() - 1);
+}
+
+type_namer::type_namer(image const& from, symbols const& names, heap const& blocks, naming& to)
+    : m_image(from), m_symbols(names), m_heap(blocks), m_names(to), m_rules(1) {
+    for (mapping const& m : from.mappings())
+        for (address at = m.begin; m.executable && at < m.end; at += std::min(k_region, m.end - at))
+            m_is_near_code[at / k_region % k_regions] = true;
+}
+
+type_id_t type_namer::add(type t, rule r) {
+    type_id_t const id = m_names.add(std::move(t));
+    if (id == k_buffer) return id;
+    m_rules.resize(id + std::size_t{1});
+    m_rules[id] = r;
+    return id;
 }
 
 bool type_namer::is_code(address at) const {
@@ -117,43 +123,37 @@ std::string type_namer::class_of_vtable(address vtable) const {
 
 type_id_t type_namer::type_of_vtable(address vtable) {
     std::string const name = pretty(class_of_vtable(vtable));
-    if (name.empty()) return k_buffer;
-    // What a destroyed object's vtable pointer is left at.
-    if (name.starts_with("std::_Sp_counted_base<") || name == "std::__shared_weak_count" ||
+    // The bases are what a destroyed object's vtable pointer is left at.
+    if (name.empty() || name.starts_with("std::_Sp_counted_base<") || name == "std::__shared_weak_count" ||
         name == "std::__shared_count")
         return k_buffer;
-    type found;
-    found.name = name;
-    found.kind = kind::virtual_object;
+    type found{.name = name, .kind = kind::virtual_object};
     // Behind two destructors is a function that each of the classes in question overrides.
-    address const function = m_image.get<address>(vtable + 16).value_or(0);
-    rule r;
-    for (control_class const& c : k_control_classes) {
-        if (!name.starts_with(c.prefix)) continue;
-        found.name = object_name(template_argument(name, c.prefix));
-        found.function = function;
-        found.kind = kind::shared;
-        r.counts = c.is_libcxx ? rule::libcxx : rule::libstdcxx;
-        if (c.object_word >= 0) {
-            found.object_offset = static_cast<std::uint32_t>(c.object_word * 8);
-        } else {
-            r.pointer_word = c.pointer_word;
-            type owned = found;
-            owned.kind = kind::shared;
-            r.owned = add(std::move(owned));
-            found.function = 0;
-            found.name = "control block of " + found.name;
-        }
-        break;
-    }
-    if (name.starts_with("std::__function::__func<")) {  // what a std::function of libc++ calls
-        found.name = template_argument(name, "std::__function::__func<");
-        found.function = function;
+    found.function = m_image.get<address>(vtable + 16).value_or(0);
+    constexpr std::string_view k_functor =
+        "std::__function::__func<";  // what a std::function of libc++ calls
+    if (name.starts_with(k_functor)) {
+        found.name = template_argument(name, k_functor);
         found.object_offset = 8;
+        return add(std::move(found), {});
     }
-    type_id_t const id = add(std::move(found));
-    if (id != k_buffer) m_rules[id] = r;
-    return id;
+    auto const c = std::ranges::find_if(k_control_classes,
+                                        [&](control_class const& c) { return name.starts_with(c.prefix); });
+    if (c == std::end(k_control_classes)) {
+        found.function = 0;
+        return add(std::move(found), {});
+    }
+    rule r{.counts = c->is_libcxx ? rule::libcxx : rule::libstdcxx, .pointer_word = c->pointer_word};
+    found.name = object_name(template_argument(name, c->prefix));
+    found.kind = kind::shared;
+    if (c->object_word >= 0) {
+        found.object_offset = static_cast<std::uint32_t>(c->object_word * 8);
+    } else {
+        r.owned = add(found, {});
+        found.function = 0;
+        found.name = "control block of " + found.name;
+    }
+    return add(std::move(found), r);
 }
 
 type_id_t type_namer::type_of_coroutine(address resume, address destroy) {
@@ -172,10 +172,7 @@ type_id_t type_namer::type_of_coroutine(address resume, address destroy) {
     } else {
         return k_buffer;
     }
-    type found;
-    found.name = pretty(name);
-    found.kind = kind::coroutine;
-    return add(std::move(found));
+    return add({.name = pretty(name), .kind = kind::coroutine}, {});
 }
 
 type_id_t type_namer::type_of_functor(address manager) {
@@ -186,11 +183,8 @@ type_id_t type_namer::type_of_functor(address manager) {
         return k_buffer;
     std::string_view const name = template_argument(symbol->name, "std::_Function_handler<", 1);
     if (name.empty()) return k_buffer;
-    type found;
-    found.name = pretty(std::string(name));
-    found.function = manager;
-    found.argument = 1;
-    return m_known[manager] = add(std::move(found));
+    return m_known[manager] =
+               add({.name = pretty(std::string(name)), .function = manager, .argument = 1}, {});
 }
 
 type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
@@ -203,16 +197,11 @@ type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
         bool const is_unique = header.strong == 0 && header.weak == 1;
         auto const [known, is_new] = m_counted.try_emplace(
             std::uint64_t{header.type} << 2 | at << 1 | std::uint64_t{is_unique}, k_buffer);
-        if (is_new) {
-            type found;
-            found.name = object_name(pretty(name->second));
-            found.kind = is_unique ? kind::unique : kind::rc;
-            found.object_offset = static_cast<std::uint32_t>(at * 8 + 8);
-            known->second = add(std::move(found));
-            if (known->second == k_buffer) return k_buffer;
-            m_rules[known->second].counts = rule::header;
-            m_rules[known->second].header_word = static_cast<std::uint8_t>(at);
-        }
+        if (is_new)
+            known->second = add({.name = object_name(pretty(name->second)),
+                                 .kind = is_unique ? kind::unique : kind::rc,
+                                 .object_offset = static_cast<std::uint32_t>(at * 8 + 8)},
+                                {.counts = rule::header, .header_word = static_cast<std::uint8_t>(at)});
         return known->second;
     }
     return k_buffer;
@@ -222,52 +211,47 @@ type_id_t type_namer::type_of(block_index b, std::span<std::uint64_t const> word
     if (words.empty()) return k_buffer;
     address const first = words[0];
     cached& c = m_cache[(first >> 3) * 0x9E3779B97F4A7C15 >> 52];
-    if (c.first != first) {
-        c.first = first;
-        c.id = k_buffer;
-        // Most first words that are no vtable are no address in a file either.
-        if (m_symbols.module_of(first) != nullptr) {
-            auto const [known, is_new] = m_known.try_emplace(first, k_buffer);
-            if (is_new) {
-                c.id = is_code(first) ? (words.size() > 1 ? type_of_coroutine(first, words[1]) : k_buffer)
-                                      : type_of_vtable(first);
-                m_known[first] = c.id;
-            } else {
-                c.id = known->second;
-            }
-        }
+    // Most first words that are no vtable are no address in a file either.
+    if (c.first != first && m_symbols.module_of(first) != nullptr) {
+        auto const [known, is_new] = m_known.try_emplace(first, k_buffer);
+        if (is_new && !is_code(first))
+            known->second = type_of_vtable(first);
+        else if (is_new && words.size() > 1)
+            known->second = type_of_coroutine(first, words[1]);
+        c = {first, m_known[first]};
+    } else if (c.first != first) {
+        c = {first, k_buffer};
     }
     // A recycled object's control block lies in front of it.
-    if (m_rules[c.id].pointer_word >= 0 && m_types[c.id].kind == kind::shared)
+    rule& r = m_rules[c.id];
+    if (r.pointer_word >= 0 && m_names[c.id].kind == kind::shared)
         if (block const own = m_heap[b]; address const object = owned_by(b, c.id, words) - own.begin)
             if (object < own.bytes) {
-                type& t = m_types[c.id];
-                t.name = m_types[m_rules[c.id].owned].name;
+                type& t = m_names.edit(c.id);
+                t.name = m_names[r.owned].name;
                 t.kind = kind::object;
+                m_is_recycling = true;
                 t.object_offset = static_cast<std::uint32_t>(object);
-                m_rules[c.id].owned = k_buffer;
+                r.owned = k_buffer;
             }
     return c.id != k_buffer || m_heap.counted_types.empty() ? c.id : type_of_header(words);
 }
 
 std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_t const> words) const {
-    rule const& r = m_rules[id];
+    rule const r = id < m_rules.size() ? m_rules[id] : rule{};
+    counts found;  // the weak count has one for all owners
     if (r.counts == rule::header && words.size() > r.header_word) {
         counted_header const h(words[r.header_word]);
-        bool const is_unique = m_types[id].kind == kind::unique;
-        return counts{is_unique ? 1 : h.strong, h.weak - (is_unique || h.strong != 0 ? 1 : 0)};
+        found = {m_names[id].kind == kind::unique ? 1 : h.strong, h.weak};
+    } else if (r.counts == rule::libstdcxx && words.size() >= 2) {
+        found = {words[1] & 0xffffffff, words[1] >> 32};
+    } else if (r.counts == rule::libcxx && words.size() >= 3) {
+        found = {words[1] + 1, words[2] + 1};
+    } else {
+        return {};
     }
-    if (r.counts == rule::libstdcxx && words.size() >= 2) {
-        std::uint64_t const owners = words[1] & 0xffffffff;
-        std::uint64_t const weak = words[1] >> 32;
-        return counts{owners, weak - (owners != 0 ? 1 : 0)};
-    }
-    if (r.counts == rule::libcxx && words.size() >= 3) {
-        std::uint64_t const owners = words[1] + 1;
-        std::uint64_t const weak = words[2] + 1;
-        return counts{owners, weak - (owners != 0 ? 1 : 0)};
-    }
-    return {};
+    found.weak -= found.owners != 0 ? 1 : 0;
+    return found;
 }
 
 address type_namer::owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const {
@@ -283,8 +267,9 @@ address type_namer::owned_by(block_index b, type_id_t id, std::span<std::uint64_
 std::vector<type_id_t> type_namer::name_all() {
     std::vector<type_id_t> ids(m_heap.states.size(), k_buffer);
     reference_reader reader(m_image, m_heap);
-    reader.first_words(
-        k_words, [&](block_index b, std::span<std::uint64_t const> words) { ids[b] = type_of(b, words); });
+    reader.first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
+        ids[b] = type_of(b, words);
+    });
     // What others know about a block that does not say itself what it is: shared_ptr(new T), and a std::function of libstdc++.
     auto const name_other = [&](address at, type_id_t id) {
         block_index const to = id != k_buffer ? m_heap.find(at).index : k_no_block;
@@ -299,10 +284,10 @@ std::vector<type_id_t> type_namer::name_all() {
                 name_other(words[at], type_of_functor(words[at + 2]));
     });
     // Idle objects have no control block, and those held by rc_ptr or unique_ptr never had one: all of a pool are of one type.
-    if (std::ranges::none_of(m_types, [](type const& t) { return t.kind == kind::object; })) return ids;
     std::vector<type_id_t> of_pool(m_heap.pools.size(), k_buffer);
+    if (!m_is_recycling) return ids;
     m_heap.for_each_block([&](block_index b, block const& own) {
-        if (m_types[ids[b]].kind == kind::object) of_pool[own.pool] = ids[b];
+        if (m_names[ids[b]].kind == kind::object) of_pool[own.pool] = ids[b];
     });
     m_heap.for_each_block([&](block_index b, block const& own) {
         if (ids[b] == k_buffer) ids[b] = of_pool[own.pool];

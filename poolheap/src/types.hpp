@@ -13,7 +13,7 @@
 // A vtable is named by its type information, which is there in stripped programs; without RTTI by its symbol. Both are looked up once for
 // each first word: O(1) a block.
 
-#include "heap.hpp"
+#include "naming.hpp"
 #include "symbols.hpp"
 
 #include <bitset>
@@ -21,50 +21,13 @@
 
 namespace poolheap {
 
-enum class kind : std::uint8_t { buffer, shared, rc, unique, object, virtual_object, coroutine };
-[[nodiscard]] std::string_view name_of(kind k);
-
-using type_id_t = std::uint16_t;          // a block has one
-inline constexpr type_id_t k_buffer = 0;  // the type of blocks that say nothing about themselves
-
-struct type {
-    std::string name;  // of the object, not of its control block
-    poolheap::kind kind = kind::buffer;
-    std::uint32_t object_offset = 0;  // of the object in the block
-    std::uint32_t element_bytes = 0;  // of an array's elements; 0: one object, or not known
-    std::int32_t layout = -1;         // known to members.hpp
-    // A function of a class template whose argument is the object's class, or a pointer to it; 0: not known. For members.hpp, which finds
-    // classes that have no name by it, and others without a comparison of names.
-    address function = 0;
-    unsigned argument = 0;
-};
-
-struct counts {
-    std::uint64_t owners = 0;  // use_count()
-    std::uint64_t weak = 0;    // weak pointers alone
-};
-
 class type_namer {
 public:
-    // The words of a block that type_of and the others look at; fewer if the block is smaller.
-    static constexpr std::size_t k_words = 16;
+    type_namer(image const& from, symbols const& names, heap const& blocks, naming& to);
 
-    type_namer(image const& from, symbols const& names, heap const& blocks);
-
-    [[nodiscard]] type_id_t type_of(block_index b, std::span<std::uint64_t const> words);
-    // Of a shared or rc object; others have none.
     [[nodiscard]] std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const;
-    // A control block made by shared_ptr(new T): the object that it owns. Else 0.
-    [[nodiscard]] address owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const;
     // A type for each block, by its index. Blocks that shared_ptr(new T) owns get T.
     [[nodiscard]] std::vector<type_id_t> name_all();
-
-    [[nodiscard]] type const& operator[](type_id_t id) const { return m_types[id]; }
-    [[nodiscard]] std::span<type const> types() const { return m_types; }
-    // k_buffer when there are as many as numbers.
-    type_id_t add(type t);
-    // Of a type that is aligned to more than the control block in front of it: debug information knows that.
-    void set_object_offset(type_id_t id, std::uint32_t offset) { m_types[id].object_offset = offset; }
 
 private:
     // What the words of a type's blocks mean.
@@ -80,6 +43,10 @@ private:
         type_id_t id = k_buffer;
     };
 
+    type_id_t add(type t, rule r);
+    [[nodiscard]] type_id_t type_of(block_index b, std::span<std::uint64_t const> words);
+    // A control block made by shared_ptr(new T): the object that it owns. Else 0.
+    [[nodiscard]] address owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const;
     [[nodiscard]] bool is_code(address at) const;
     // The demangled name; empty: it is no vtable.
     [[nodiscard]] std::string class_of_vtable(address vtable) const;
@@ -99,11 +66,12 @@ private:
     image const& m_image;
     symbols const& m_symbols;
     heap const& m_heap;
-    std::vector<type> m_types;
-    std::vector<rule> m_rules;                               // of each type
+    naming& m_names;
+    std::vector<rule> m_rules;                               // of each type of these
     std::unordered_map<address, type_id_t> m_known;          // words that lead into a file
     std::unordered_map<std::uint64_t, type_id_t> m_counted;  // by number, kind and word of the header
     std::bitset<k_regions> m_is_near_code;
+    bool m_is_recycling = false;                              // there are objects of an object_pool
     std::vector<cached> m_cache = std::vector<cached>(4096);  // any first words
 };
 

@@ -20,8 +20,9 @@ std::string preload() { return POOLHEAP_TEST_PRELOAD; }
 
 report leaks_of(std::unique_ptr<image> from) {
     heap const blocks = read_heap(*from);
-    image_naming names(*from, blocks);
-    return make_report(graph(*from, blocks, names), {true, true, true});
+    auto const names = names_of(*from, blocks);
+    graph g(*from, blocks, *names);
+    return make_report(g, {true, true, true});
 }
 
 struct expected {

@@ -21,19 +21,16 @@ public:
     static constexpr address k_globals = 0x555500000000;
     static constexpr std::uint32_t k_bytes = 64;
 
-    fake_heap() {
-        m_types.push_back({});
-        m_heap.pools.push_back({1, "default", 0, 0});
-    }
+    fake_heap() { m_heap.pools.push_back({1, "default", 0, 0}); }
 
     type_id_t type_named(std::string const& name, kind k) {
-        for (type_id_t id = 1; id < m_types.size(); ++id)
-            if (m_types[id].name == name && m_types[id].kind == k) return id;
+        for (type_id_t id = 1; id < types(); ++id)
+            if ((*this)[id].name == name && (*this)[id].kind == k) return id;
         type t;
         t.name = name;
         t.kind = k;
         t.object_offset = k == kind::shared ? 16 : 0;
-        return add(t);
+        return naming::add(t);
     }
 
     // The address of a new block.
@@ -55,11 +52,6 @@ public:
         m_words.resize((m_next - k_blocks) / 8);
         return first;
     }
-    type_id_t add(type t) override {
-        m_types.push_back(std::move(t));
-        return static_cast<type_id_t>(m_types.size() - 1);
-    }
-
     void refer(address from, std::uint32_t offset, address to) {
         m_words[(from - k_blocks + offset) / 8] = to;
     }
@@ -115,38 +107,26 @@ public:
 
     // ---- naming
     std::vector<type_id_t> name_all() override { return m_of_block; }
-    type const& operator[](type_id_t id) const override { return m_types[id]; }
-    std::size_t types() const override { return m_types.size(); }
     std::optional<counts> counts_of(type_id_t, std::span<std::uint64_t const> words) const override {
         if (words.empty() || words[0] == 0 || words[0] > m_counts.size()) return {};
         return m_counts[words[0] - 1];
     }
     member const& at(type_id_t holder, std::uint64_t offset) override {
-        auto const found = m_members.find({m_types[holder].name, offset});
-        if (found != m_members.end()) return found->second;
-        return m_members[{m_types[holder].name, offset}] = {"+" + std::to_string(offset), strength::unknown};
+        return m_members[{(*this)[holder].name, offset}];
     }
-    member const& at_global(std::string const& name, std::uint64_t offset) override {
-        member& m = m_members[{"global " + name, offset}];
-        if (m.name.empty()) m.name = "+" + std::to_string(offset);
-        return m;
-    }
-    std::optional<type_id_t> pointee(type_id_t, std::uint64_t) override { return {}; }
-    std::optional<type_id_t> global_pointee(std::string const&, std::uint64_t) override { return {}; }
-    std::optional<symbol> global(address a) const override {
+    std::optional<variable> global(address a) override {
         for (auto const& [name, begin] : m_globals)
-            if (a >= begin && a < begin + 256) return symbol{name, begin, 256};
+            if (a >= begin && a < begin + 256) return variable{name, begin, type_named(name, kind::variable)};
         return {};
     }
-    std::optional<symbol> local_of(thread const&, address) override { return {}; }
-    std::optional<symbol> thread_local_of(thread const&, address) const override { return {}; }
+    std::optional<variable> local_of(thread const&, address) override { return {}; }
+    std::optional<variable> thread_local_of(thread const&, address) override { return {}; }
     std::string module_name(address) const override { return {}; }
 
     heap m_heap;
 
 private:
     address m_next = k_blocks;
-    std::vector<type> m_types;
     std::vector<type_id_t> m_of_block;
     std::vector<std::uint64_t> m_words, m_data, m_stack;
     address m_stack_begin = 0x7ffe00000000;

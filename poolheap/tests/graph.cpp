@@ -182,7 +182,7 @@ TEST(Leaks, TwoHundredPairsAreOneGroupOfTwoHundredTimes) {
         h.own(s, 16, c);
         h.own(c, 32, s);
     }
-    graph const g = h.build();
+    graph g = h.build();
     leaks const found = find_leaks(g);
     EXPECT_EQ(found.objects, 400u);
     ASSERT_EQ(found.groups.size(), 1u);
@@ -287,8 +287,8 @@ TEST(Retained, WhatOneHolderKeepsCountsForItAndWhatTwoKeepForNeither) {
     h.own(b, 16, ours);
     graph const g = h.build();
     type_tree const tree = find_retained(g, find_leaks(g));
-    EXPECT_EQ(tree.by_type[h.type_named("A", kind::shared)], 128u);
-    EXPECT_EQ(tree.by_type[h.type_named("B", kind::shared)], 64u);
+    EXPECT_EQ(tree.by_type.at("A"), 128u);
+    EXPECT_EQ(tree.by_type.at("B"), 64u);
     EXPECT_EQ(tree.parts[0].retained, 256u);
 }
 
@@ -305,7 +305,7 @@ TEST(Retained, AListIsOnePartHoweverLong) {
     graph const g = h.build();
     type_tree const tree = find_retained(g, {});
     EXPECT_LE(tree.parts.size(), 4u);
-    EXPECT_EQ(tree.by_type[h.type_named("Node", kind::shared)], 64'000u);
+    EXPECT_EQ(tree.by_type.at("Node"), 64'000u);
 }
 
 // The definition: v dominates w if w cannot be reached without v.
@@ -341,8 +341,7 @@ TEST(Retained, DominatorsOfRandomGraphsAreThoseOfTheDefinition) {
             std::size_t expected = 0;
             for (block_index b = 0; b < n; ++b)
                 if (g.is_reachable(b) && !seen[b]) expected += g[b].bytes;
-            EXPECT_EQ(tree.by_type[h.type_named("T" + std::to_string(without), kind::shared)], expected)
-                << round;
+            EXPECT_EQ(tree.by_type.at("T" + std::to_string(without)), expected) << round;
         }
     }
 }
@@ -357,7 +356,7 @@ TEST(Holders, ABufferBetweenIsPassedAndTheMemberThatHoldsItIsNamed) {
     h.refer(queue, 24, items);
     for (std::uint32_t i = 0; i < 4; ++i)
         h.own(items, 16 * i, h.add("Packet", kind::shared));
-    graph const g = h.build();
+    graph g = h.build();
     std::vector<bool> packets(g.size());
     for (block_index b = 0; b < g.size(); ++b)
         packets[b] = g.type_of(b).name == "Packet";
@@ -380,7 +379,7 @@ report example() {
         h.count(s, 0, 1);
     }
     h.refer_from_global("g", 0, h.add("Table", kind::virtual_object));
-    graph const g = h.build();
+    graph g = h.build();
     report r = make_report(g, {true, true, true});
     r.all["program"] = "server";
     r.all["notes"] = {"A note."};

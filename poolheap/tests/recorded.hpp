@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "naming.hpp"
 #include "programs.hpp"
-#include "types.hpp"
+#include "symbols.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,21 +28,21 @@ struct recorded {
     running_program program;
     std::unique_ptr<image> from = open_image(std::to_string(program.pid()));
     heap blocks = program.addresses().contains("block-0") ? recorded_heap(program) : read_heap(*from);
-    symbols names{*from};
-    type_namer types{*from, names, blocks};
-    std::vector<type_id_t> ids = types.name_all();
+    symbols symbols_of{*from};
+    std::unique_ptr<naming> types = names_of(*from, blocks);
+    std::vector<type_id_t> ids = types->name_all();
 
     explicit recorded(std::string const& path) : program(path) {}
     type const& type_at(std::string const& name) {
         heap::hit const b = blocks.find(program.at(name));
         EXPECT_NE(b.index, k_no_block) << name;
-        return types[b.index == k_no_block ? k_buffer : ids[b.index]];
+        return (*types)[b.index == k_no_block ? k_buffer : ids[b.index]];
     }
     std::optional<counts> counts_at(std::string const& name) {
         heap::hit const b = blocks.find(program.at(name));
         std::uint64_t words[16]{};
         static_cast<void>(from->read(b.begin, std::as_writable_bytes(std::span(words))));
-        return types.counts_of(ids[b.index], words);
+        return types->counts_of(ids[b.index], words);
     }
 };
 

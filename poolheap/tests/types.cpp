@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "types.hpp"
-
 #include "pretty.hpp"
 #include "recorded.hpp"
 
