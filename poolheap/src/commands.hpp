@@ -14,19 +14,15 @@ struct output_options {
     bool json = false;
 };
 
-struct run_options {
-    std::vector<std::string> command;
-    std::string preload;  // empty: libpooled-new.so beside this program
-};
-
-void census(std::string const& source, output_options const& out);
-void leaks_command(std::string const& source, output_options const& out);
+// `run` has both parts, with a title.
+enum class parts { census, leaks, both };
+void report_command(std::unique_ptr<image> of, std::string const& source, parts which,
+                    output_options const& out);
 void holders_command(std::string const& source, std::string const& of, output_options const& out);
 void path_command(std::string const& source, std::string const& at, output_options const& out);
 void diff_command(std::string const& before, std::string const& after, output_options const& out);
-// The status of the program that ran.
-int run_command(run_options const& options, output_options const& out);
-// The report of `run`: of an image of the program that was started as `source`.
-void write_summary(std::unique_ptr<image> of, std::string const& source, output_options const& out);
+// The status of the program that ran. `preload`: empty: libpooled-new.so beside this program.
+int run_command(std::vector<std::string> const& command, std::string const& preload,
+                output_options const& out);
 
 }  // namespace poolheap

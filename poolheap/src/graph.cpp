@@ -354,7 +354,7 @@ void graph::mark() {
     }
 }
 
-std::optional<graph::chain> graph::path_to(block_index b) const {
+graph::chain graph::path_to(block_index b) const {
     if (!m_reachable[b]) return {};
     // Breadth first; the link of a block that a root leads to is the number of that reference, with the highest bit set.
     constexpr std::uint32_t k_root = std::uint32_t{1} << 31;

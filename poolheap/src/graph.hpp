@@ -71,12 +71,12 @@ public:
     [[nodiscard]] std::uint32_t holder_of(type_id_t type, std::uint64_t offset);
     [[nodiscard]] std::uint32_t holder_of(root_reference const& r);
     [[nodiscard]] holder const& operator()(std::uint32_t holder) const { return m_holders[holder]; }
-    // A shortest chain from a root: the reference that begins it, then its blocks. Empty: unreachable.
+    // A shortest chain from a root: the reference that begins it, then its blocks; none: unreachable.
     struct chain {
         root_reference begin;
         std::vector<block_index> blocks;
     };
-    [[nodiscard]] std::optional<chain> path_to(block_index b) const;
+    [[nodiscard]] chain path_to(block_index b) const;
     // Where in `source` a word leads to `target`; the first one.
     [[nodiscard]] std::uint64_t offset_of(block_index source, block_index target) const;
 

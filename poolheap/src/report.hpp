@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <iosfwd>
 
 namespace poolheap {
@@ -30,26 +31,40 @@ struct report_options {
 
 void write_json(std::ostream& to, json const& all);
 // Throws error for what is no report of this program.
-[[nodiscard]] report read_json(std::string const& path);
+[[nodiscard]] json read_json(std::string const& path);
 // What grew from one report to another: types, holders and groups of lost objects, with what they grew by.
-[[nodiscard]] json find_growth(report const& before, report const& after);
+[[nodiscard]] json find_growth(json const& before, json const& after);
 
 // Text of at most 80 columns; twenty rows, and how many were left out.
-void print_summary(std::ostream& to, report const& r);
 void print_census(std::ostream& to, report const& r);
 void print_leaks(std::ostream& to, report const& r);
 void print_holders(std::ostream& to, report const& r);
 void print_notes(std::ostream& to, report const& r);
-void print_diff(std::ostream& to, report const& before, report const& after);
+void print_growth(std::ostream& to, json const& grown);
 // One page; and the collapsed stacks that speedscope and flame graphs read.
 void write_html(std::ostream& to, report const& r);
 void write_folded(std::ostream& to, report const& r);
+
+// The tables that a terminal and a page have in common.
+inline constexpr std::size_t k_rows = 20, k_width = 80;
+struct column {
+    enum alignment { right, left, rest };  // the rest of the line is shortened, or wrapped
+    std::string title;
+    std::size_t width;
+    std::function<std::string(json const&)> of;  // a row
+    alignment align = right;
+};
+// Columns that would be the same in all rows are left out.
+[[nodiscard]] std::vector<column> census_columns(report const& r);
+[[nodiscard]] std::vector<column> holder_columns();
+// "Session::conn → Connection::session → Session, with 2 objects that it keeps"
+[[nodiscard]] std::string group_text(json const& group);
 
 // "20,400"; "1 object", "20,400 objects"; "9.8 MiB"; columns of UTF-8 text; text shortened in the middle.
 [[nodiscard]] std::string with_commas(std::size_t n);
 [[nodiscard]] std::string plural(std::size_t n, std::string const& one);
 [[nodiscard]] std::string in_bytes(std::size_t n);
 [[nodiscard]] std::size_t columns(std::string_view text);
-[[nodiscard]] std::string fit(std::string_view text, std::size_t width);
+[[nodiscard]] std::string fit(std::string_view text, std::size_t width = k_width);
 
 }  // namespace poolheap

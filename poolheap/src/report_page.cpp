@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // A report as one page, complete in itself: it works without a network and without scripts, in light and dark, from 400 pixels on, and looks
 // like the report of the benchmark. And as collapsed stacks.
-#include "columns.hpp"
+#include "report.hpp"
 
 #include <algorithm>
 #include <ostream>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // A report as text for a terminal: 80 columns, largest first, twenty rows. And what grew from one report to another.
-#include "columns.hpp"
+#include "report.hpp"
 
 #include <algorithm>
 #include <map>
@@ -10,9 +10,101 @@ namespace poolheap {
 
 namespace {
 
-constexpr std::size_t k_width = 80;
+// Where its characters begin.
+std::vector<std::size_t> starts(std::string_view text) {
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < text.size(); ++i)
+        if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) all.push_back(i);
+    return all;
+}
 
-bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+// Breaks at blanks; later lines are indented.
+std::string wrapped(std::string text, std::size_t indent) {
+    std::string lines;
+    while (columns(text) > k_width - indent) {
+        std::size_t const cut = text.rfind(' ', starts(text)[k_width - indent]);
+        if (cut == std::string::npos || cut == 0) break;
+        lines += text.substr(0, cut) + '\n' + std::string(indent, ' ');
+        text.erase(0, cut + 1);
+    }
+    return lines + fit(text, k_width - indent);
+}
+
+column number(std::string title, std::size_t width, char const* key) {
+    return {std::move(title), width, [key](json const& row) { return with_commas(row[key]); }};
+}
+column bytes(std::string title, std::size_t width, char const* key) {
+    return {std::move(title), width, [key](json const& row) { return in_bytes(row[key]); }};
+}
+column text(std::string title, char const* key, std::size_t width = 0) {
+    return {std::move(title), width, [key](json const& row) { return row[key].get<std::string>(); },
+            width == 0 ? column::rest : column::left};
+}
+
+void print_table(std::ostream& to, std::vector<column> const& all, json const& rows, bool wraps,
+                 char const* nothing = "") {
+    auto const print_line = [&](auto&& cell) {
+        std::string line;
+        for (column const& c : all) {
+            if (!line.empty()) line += "  ";
+            std::size_t const width = c.align == column::rest ? k_width - columns(line) : c.width;
+            bool const is_wrapped = c.align == column::rest && wraps;
+            std::string const shown = is_wrapped ? wrapped(cell(c), columns(line)) : fit(cell(c), width);
+            std::string const gap(c.align == column::rest ? 0 : width - columns(shown), ' ');
+            line += c.align == column::right ? gap + shown : shown + gap;
+        }
+        to << line << '\n';
+    };
+    print_line([](column const& c) { return c.title; });
+    for (std::size_t i = 0; i < rows.size() && i < k_rows; ++i)
+        print_line([&](column const& c) { return c.of(rows[i]); });
+    if (rows.empty()) to << std::string(all[0].width - columns(nothing), ' ') << nothing << '\n';
+    if (rows.size() <= k_rows) return;
+    to << "  … and " << plural(rows.size() - k_rows, "row") << " more";
+    std::size_t objects = 0, bytes = 0;
+    for (std::size_t i = k_rows; i < rows.size(); ++i)
+        objects += rows[i].value("objects", 0UL), bytes += rows[i].value("bytes", 0UL);
+    to << (rows[0].contains("kind") ? ", " + plural(objects, "object") + ", " + in_bytes(bytes) : "")
+       << ".\n";
+}
+
+std::string step_text(json const& s) {
+    std::string const type = s.at("type"), member = s.at("member");
+    return member.empty() ? type + '+' + s.at("offset").dump() : place(type, s.at("offset"), member);
+}
+
+// What repeats is shown once.
+std::string cycle_text(json const& group) {
+    json const& cycle = group.at("cycle");
+    if (cycle.empty()) return {};
+    std::string const first = cycle.at(0).at("type");
+    if (!group.at("is_cycle")) return first;
+    std::vector<std::string> names;
+    std::ranges::transform(cycle, std::back_inserter(names), step_text);
+    std::ptrdiff_t period = 1;
+    while (!std::equal(names.begin() + period, names.end(), names.begin()))
+        ++period;
+    auto const shown = static_cast<std::size_t>(period), length = group.at("length").get<std::size_t>();
+    bool const is_shortened = names.size() > 2 * shown || length > names.size();
+    std::string text;
+    for (std::size_t i = 0; i < (is_shortened ? shown : names.size()); ++i)
+        text += names[i] + " → ";
+    if (is_shortened) text += "… (" + with_commas(length) + " in the ring) → ";
+    return text + first;
+}
+
+std::string holder_place(json const& h) {
+    std::string const type = h.at("type"), root = h.at("root"), member = h.at("member");
+    if (!type.empty()) return place(type, h.at("offset"), member);
+    return root + (member.empty() ? "" : "." + member);
+}
+
+std::string holder_text(json const& h) {
+    std::string const via = h["via"];
+    return holder_place(h) + (via.empty()                  ? ""
+                              : via.starts_with("buffer ") ? ", in a buffer"
+                                                           : ", in " + via);
+}
 
 }  // namespace
 
@@ -32,114 +124,22 @@ std::string in_bytes(std::size_t n) {
     constexpr char const* units[] = {"KiB", "MiB", "GiB", "TiB"};
     double value = static_cast<double>(n) / 1024;
     std::size_t unit = 0;
-    while (value >= 1023.5 && unit + 1 < std::size(units))
-        value /= 1024, ++unit;
+    for (; value >= 1023.5 && unit + 1 < std::size(units); ++unit)
+        value /= 1024;
     char text[32];
     std::snprintf(text, sizeof text, value < 99.95 ? "%.1f %s" : "%.0f %s", value, units[unit]);
     return text;
 }
 
-std::size_t columns(std::string_view text) {
-    return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, continues));
-}
+std::size_t columns(std::string_view text) { return starts(text).size(); }
 
 std::string fit(std::string_view text, std::size_t width) {
-    if (columns(text) <= width) return std::string(text);
-    auto const at = [&](std::size_t column) {  // the byte where it begins
-        std::size_t i = 0;
-        for (; i < text.size(); ++i)
-            if (!continues(text[i]) && column-- == 0) break;
-        return i;
-    };
+    auto const at = starts(text);
+    if (at.size() <= width) return std::string(text);
     std::size_t const left = width / 2, last = width - left - 1;
-    return std::string(text.substr(0, at(left))) + "…" + std::string(text.substr(at(columns(text) - last)));
+    return std::string(text.substr(0, at[left])) + "…" +
+           std::string(last == 0 ? "" : text.substr(at[at.size() - last]));
 }
-
-namespace {
-
-// Breaks at blanks; later lines are indented.
-std::string wrapped(std::string text, std::size_t indent) {
-    std::size_t const width = k_width - indent;
-    std::string lines;
-    while (columns(text) > width) {
-        std::size_t cut = 0, column = 0;
-        for (std::size_t i = 0; i < text.size() && column <= width; ++i) {
-            if (text[i] == ' ') cut = i;
-            if (!continues(text[i])) ++column;
-        }
-        if (cut == 0) break;
-        lines += text.substr(0, cut) + '\n' + std::string(indent, ' ');
-        text.erase(0, cut + 1);
-    }
-    return lines + fit(text, width);
-}
-
-column number(std::string title, std::size_t width, char const* key) {
-    return {std::move(title), width, [key](json const& row) { return with_commas(row[key]); }};
-}
-column bytes(std::string title, std::size_t width, char const* key) {
-    return {std::move(title), width, [key](json const& row) { return in_bytes(row[key]); }};
-}
-column name(std::string title, std::string (*of)(json const&)) {
-    return {std::move(title), 0, of, column::rest};
-}
-
-void print_table(std::ostream& to, std::vector<column> const& all, json const& rows, bool wraps,
-                 char const* nothing = "") {
-    auto const print_line = [&](auto&& cell) {
-        std::string line;
-        for (column const& c : all) {
-            std::string const text = cell(c);
-            if (!line.empty()) line += "  ";
-            if (c.align == column::rest) {
-                line += wraps ? wrapped(text, columns(line)) : fit(text, k_width - columns(line));
-                continue;
-            }
-            std::string const shown = fit(text, c.width), gap(c.width - columns(shown), ' ');
-            line += c.align == column::right ? gap + shown : shown + gap;
-        }
-        to << line << '\n';
-    };
-    print_line([](column const& c) { return c.title; });
-    for (std::size_t i = 0; i < rows.size() && i < k_rows; ++i)
-        print_line([&](column const& c) { return c.of(rows[i]); });
-    if (rows.empty()) to << std::string(all[0].width - columns(nothing), ' ') << nothing << '\n';
-    if (rows.size() <= k_rows) return;
-    to << "  … and " << plural(rows.size() - k_rows, "row") << " more";
-    std::size_t objects = 0, bytes = 0;
-    for (std::size_t i = k_rows; i < rows.size() && rows[i].contains("weak_only"); ++i)
-        objects += rows[i]["objects"].get<std::size_t>(), bytes += rows[i]["bytes"].get<std::size_t>();
-    to << (objects != 0 ? ", " + plural(objects, "object") + ", " + in_bytes(bytes) : "") << ".\n";
-}
-
-std::string step_text(json const& s) {
-    std::string const member = s["member"];
-    return member.empty() ? s["type"].get<std::string>() + '+' + s["offset"].dump()
-                          : place(s["type"], s["offset"], member);
-}
-
-// What repeats is shown once.
-std::string cycle_text(json const& group) {
-    json const& cycle = group["cycle"];
-    if (cycle.empty()) return {};
-    std::string const first = cycle[0]["type"];
-    if (!group["is_cycle"]) return first;
-    std::vector<std::string> names;
-    std::transform(cycle.begin(), cycle.end(), std::back_inserter(names), step_text);
-    std::size_t period = 1;
-    while (period < names.size() &&
-           !std::equal(names.begin() + static_cast<std::ptrdiff_t>(period), names.end(), names.begin()))
-        ++period;
-    std::size_t const length = group["length"];
-    bool const is_shortened = names.size() > 2 * period || length > names.size();
-    std::string text;
-    for (std::size_t i = 0; i < (is_shortened ? period : names.size()); ++i)
-        text += names[i] + " → ";
-    if (is_shortened) text += "… (" + with_commas(length) + " in the ring) → ";
-    return text + first;
-}
-
-}  // namespace
 
 std::string group_text(json const& group) {
     std::size_t const times = group["times"], each = group["objects"].get<std::size_t>() / times;
@@ -148,40 +148,21 @@ std::string group_text(json const& group) {
     return cycle_text(group) + (more != 0 ? ", with " + plural(more, "object") + " that it keeps" : "");
 }
 
-namespace {
-
-std::string holder_place(json const& h) {
-    std::string const member = h["member"];
-    if (h["type"] != "") return place(h["type"], h["offset"], member);
-    return h["root"].get<std::string>() + (member.empty() ? "" : "." + member);
-}
-
-std::string holder_text(json const& h) {
-    std::string const via = h["via"];
-    return holder_place(h) + (via.empty()                  ? ""
-                              : via.starts_with("buffer ") ? ", in a buffer"
-                                                           : ", in " + via);
-}
-
-std::string type_text(json const& t) { return t["type"]; }
-
-}  // namespace
-
 std::vector<column> census_columns(report const& r) {
     json const& types = r.all["types"];
     std::vector<column> all{number("objects", 10, "objects"), bytes("bytes", 9, "bytes")};
     if (!r.retained.parts.empty()) all.push_back(bytes("retained", 10, "retained"));
-    if (std::any_of(types.begin(), types.end(), [](json const& t) { return t["weak_only"] != 0; }))
+    if (std::ranges::any_of(types, [](json const& t) { return t["weak_only"] != 0; }))
         all.push_back({"weak only", 9,
                        [](json const& t) { return t["weak_only"] == 0 ? "" : with_commas(t["weak_only"]); }});
-    if (std::any_of(types.begin(), types.end(), [&](json const& t) { return t["pool"] != types[0]["pool"]; }))
-        all.push_back({"pool", 10, [](json const& t) { return t["pool"].get<std::string>(); }, column::left});
-    all.push_back(name("type", type_text));
+    if (std::ranges::any_of(types, [&](json const& t) { return t["pool"] != types[0]["pool"]; }))
+        all.push_back(text("pool", "pool", 10));
+    all.push_back(text("type", "type"));
     return all;
 }
 
 std::vector<column> holder_columns() {
-    return {number("references", 10, "references"), name("holder", holder_text)};
+    return {number("references", 10, "references"), {"holder", 0, holder_text, column::rest}};
 }
 
 void print_census(std::ostream& to, report const& r) {
@@ -204,8 +185,9 @@ void print_leaks(std::ostream& to, report const& r) {
     to << "Nothing reaches " << plural(lost["objects"], "object") << ", " << in_bytes(lost["bytes"])
        << ", in " << plural(times, "group") << ".\n\n";
     print_table(to,
-                {number("times", 10, "times"), bytes("bytes", 9, "bytes"),
-                 name("cycle, or what was lost", group_text)},
+                {number("times", 10, "times"),
+                 bytes("bytes", 9, "bytes"),
+                 {"cycle, or what was lost", 0, group_text, column::rest}},
                 lost["groups"], true);
 }
 
@@ -218,94 +200,79 @@ void print_notes(std::ostream& to, report const& r) {
         to << "Note: " << wrapped(note, 6) << '\n';
 }
 
-void print_summary(std::ostream& to, report const& r) {
-    to << "poolheap: " << fit(r.all["program"].get<std::string>(), k_width - 10) << "\n\n";
-    print_census(to, r);
-    to << '\n';
-    if (r.all.contains("leaks")) print_leaks(to, r);
-    if (!r.all["notes"].empty()) print_notes(to << '\n', r);
-}
-
 // ---- what grew
 
-json find_growth(report const& before, report const& after) {
-    // Objects of the program's own types come before buffers, since a buffer grows because of who holds it.
-    auto const growth = [&](json const& old, json const& now, char const* what, char const* counted,
-                            auto&& name_of, auto&& is_buffer, auto&& more_of_key) {
-        struct row {
-            std::string name;
-            bool is_buffer;
-            std::int64_t count = 0, bytes = 0;
-        };
-        std::map<std::string, row> all;  // by what makes a row the same in both
-        for (json const* const rows : {&old, &now})
-            for (json const& r : *rows) {
-                std::string const name = name_of(r);
-                row& sum = all.try_emplace(name + more_of_key(r), row{name, is_buffer(r)}).first->second;
-                std::int64_t const sign = rows == &now ? 1 : -1;
-                sum.count += sign * r[counted].get<std::int64_t>(),
-                    sum.bytes += sign * r["bytes"].get<std::int64_t>();
-            }
-        std::vector<row> changed;
-        for (auto const& [key, r] : all)
-            if (r.bytes != 0 || r.count != 0) changed.push_back(r);
-        std::ranges::stable_sort(changed, {}, [](row const& r) {
-            return std::tuple(r.bytes <= 0, r.is_buffer, -r.bytes, -r.count);
-        });
-        json found = json::array();
-        for (row const& r : changed)
-            found.push_back({{what, r.name}, {counted, r.count}, {"bytes", r.bytes}});
-        return found;
-    };
-    auto const is_named_buffer = [](std::string const& text) {
-        return text.empty() || text.starts_with("buffer ");
-    };
-    auto const no = [](json const&) { return false; };
-    auto const nothing = [](json const&) { return std::string(); };
+namespace {
+
+struct growth {
+    char const *part, *counted, *what, *title;
+    std::string (*name)(json const& row);
+};
+constexpr growth k_growths[]{
+    {"types", "objects", "type", "type", [](json const& t) { return t.at("type").get<std::string>(); }},
+    {"holders", "references", "holder", "holder → type",
+     [](json const& h) { return holder_place(h) + " → " + h.at("of").get<std::string>(); }},
+    {"leaks", "times", "group", "lost", cycle_text}};
+
+json rows_of(json const& report, std::string const& part) {
+    if (part != "leaks") return report.at(part);
+    return report.contains(part) ? report[part].at("groups") : json::array();
+}
+
+}  // namespace
+
+json find_growth(json const& before, json const& after) {
     json all{{"poolheap_diff", 1}};
-    all["types"] = growth(
-        before.all["types"], after.all["types"], "type", "objects", type_text,
-        [](json const& t) { return t["kind"] == "buffer"; },
-        [](json const& t) {
-            return '\n' + t["kind"].get<std::string>() + '\n' + t["pool"].get<std::string>();
+    for (growth const& g : k_growths) {
+        struct sum {
+            std::int64_t count = 0, bytes = 0;
+            bool is_buffer = false;
+        };
+        std::map<std::string, sum> sums;
+        for (int const sign : {-1, 1})
+            for (json const& row : rows_of(sign < 0 ? before : after, g.part)) {
+                std::string const name = g.name(row);
+                sum& s = sums[name];
+                s.count += sign * row.at(g.counted).get<std::int64_t>();
+                s.bytes += sign * row.at("bytes").get<std::int64_t>();
+                s.is_buffer = name.starts_with("buffer ") || name.ends_with("→ ") ||
+                              name.find("→ buffer ") != std::string::npos ||
+                              row.value("kind", "") == "buffer";
+            }
+        std::erase_if(sums, [](auto const& s) { return s.second.bytes == 0 && s.second.count == 0; });
+        std::vector<std::pair<std::string, sum>> changed(sums.begin(), sums.end());
+        // Objects of the program's own types come before buffers, since a buffer grows because of who holds it.
+        std::ranges::stable_sort(changed, {}, [](auto const& each) {
+            sum const& s = each.second;
+            return std::tuple(s.bytes <= 0, s.is_buffer, -s.bytes, -s.count);
         });
-    all["holders"] = growth(
-        before.all["holders"], after.all["holders"], "holder", "references",
-        [](json const& h) { return holder_place(h) + " → " + h["of"].get<std::string>(); },
-        [&](json const& h) { return is_named_buffer(h["of"]) || holder_place(h).starts_with("buffer "); },
-        nothing);
-    auto const groups = [](report const& r) {
-        return r.all.contains("leaks") ? r.all["leaks"]["groups"] : json::array();
-    };
-    all["leaks"] = growth(groups(before), groups(after), "group", "times", cycle_text, no,
-                          [](json const& g) { return g["length"].dump(); });
+        all[g.part] = json::array();
+        for (auto const& [name, s] : changed)
+            all[g.part].push_back({{g.what, name}, {g.counted, s.count}, {"bytes", s.bytes}});
+    }
+    for (auto const& [key, r] : {std::pair("before", &before), std::pair("after", &after)})
+        all[key] = {{"objects", r->at("objects")}, {"bytes", r->at("bytes")}};
     return all;
 }
 
-void print_diff(std::ostream& to, report const& before, report const& after) {
-    auto const sum = [](report const& r) {
-        return in_bytes(r.all["bytes"]) + " in " + plural(r.all["objects"], "object");
+void print_growth(std::ostream& to, json const& grown) {
+    auto const sum = [&](char const* of) {
+        return in_bytes(grown[of]["bytes"]) + " in " + plural(grown[of]["objects"], "object");
     };
-    to << "From " << sum(before) << " to " << sum(after) << ".\n";
-    json const grown = find_growth(before, after);
-    auto const table = [&](char const* part, std::string const& counted, char const* what,
-                           std::string const& title) {
+    to << "From " << sum("before") << " to " << sum("after") << ".\n";
+    for (growth const& g : k_growths) {
         auto const change = [](std::string key, std::string (*as)(std::size_t)) {
             return [key, as](json const& row) {
                 std::int64_t const n = row[key];
                 return (n < 0 ? "-" : "+") + as(static_cast<std::size_t>(std::abs(n)));
             };
         };
-        print_table(
-            to << '\n',
-            {{counted, 12, change(counted, with_commas)},
-             {"bytes", 11, change("bytes", in_bytes)},
-             {title, 0, [what](json const& row) { return row[what].get<std::string>(); }, column::rest}},
-            grown[part], false, "no change");
-    };
-    table("types", "objects", "type", "type");
-    table("holders", "references", "holder", "holder → type");
-    if (before.all.contains("leaks") && after.all.contains("leaks")) table("leaks", "times", "group", "lost");
+        print_table(to << '\n',
+                    {{g.counted, 12, change(g.counted, with_commas)},
+                     {"bytes", 11, change("bytes", in_bytes)},
+                     text(g.title, g.what)},
+                    grown[g.part], false, "no change");
+    }
 }
 
 }  // namespace poolheap

@@ -7,14 +7,15 @@
 // The program is traced by its first thread alone and for these events alone: nothing is slower while nothing is asked.
 #include "commands.hpp"
 
-#include <algorithm>
 #include <cstring>
+#include <exception>
 #include <filesystem>
-#include <fstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,8 @@ namespace {
 
 volatile sig_atomic_t g_is_asked = 0;
 volatile sig_atomic_t g_child = 0;
+
+[[noreturn]] void fail(std::string const& what) { throw error(what + ": " + std::strerror(errno) + "."); }
 
 std::string library(std::string const& wanted) {
     namespace fs = std::filesystem;
@@ -40,70 +43,77 @@ std::string library(std::string const& wanted) {
                                : "The library " + wanted + " is not there.");
 }
 
-int start(run_options const& options, std::string const& preload) {
-    int ready[2], failed[2];
-    if (pipe2(ready, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
-        throw error(std::string("No pipe can be had: ") + std::strerror(errno) + ".");
+// The child waits for a byte until it is traced, and answers with what is wrong; executing the program closes its end.
+int start(std::vector<std::string> const& command, std::string const& preload) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("No socket can be had");
     int const child = fork();
-    if (child < 0) throw error(std::string("The program cannot be started: ") + std::strerror(errno) + ".");
+    if (child < 0) fail("The program cannot be started");
+    int reason = 0;
     if (child == 0) {
-        char c;
-        close(ready[1]);
-        if (read(ready[0], &c, 1) != 1) _exit(127);
+        close(ends[0]);
+        if (read(ends[1], &reason, 1) != 1) _exit(127);
         std::vector<char*> arguments;
-        for (std::string const& word : options.command)
+        for (std::string const& word : command)
             arguments.push_back(const_cast<char*>(word.c_str()));
         arguments.push_back(nullptr);
         char const* const others = std::getenv("LD_PRELOAD");
         setenv("LD_PRELOAD", others ? (preload + ':' + others).c_str() : preload.c_str(), 1);
         execvp(arguments[0], arguments.data());
-        int const reason = errno;
-        [[maybe_unused]] ssize_t const told = write(failed[1], &reason, sizeof reason);
+        [[maybe_unused]] ssize_t const told = write(ends[1], &errno, sizeof errno);
         _exit(127);
     }
-    close(ready[0]);
-    close(failed[1]);
-    if (ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT) != 0) {
-        int const reason = errno;
-        kill(child, SIGKILL);
-        throw error(std::string("The program cannot be traced: ") + std::strerror(reason) + ".");
+    close(ends[1]);
+    bool const is_traced = ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT) == 0;
+    if (!is_traced) reason = errno;
+    bool const is_failed =
+        is_traced && write(ends[0], "", 1) == 1 && read(ends[0], &reason, sizeof reason) == sizeof reason;
+    close(ends[0]);
+    if (is_traced && !is_failed) return child;
+    ptrace(PTRACE_DETACH, child, nullptr, nullptr);
+    kill(child, SIGKILL);
+    errno = reason;
+    fail(is_traced ? command[0] + " cannot be started" : "The program cannot be traced");
+}
+
+// What cannot be said is said to be so; the program goes on in any case.
+void report(auto&& open, std::string const& source, output_options const& out) {
+    try {
+        report_command(open(), source, parts::both, out);
+    } catch (error const& e) {
+        std::fprintf(stderr, "poolheap: %s\n", e.what());
     }
-    [[maybe_unused]] ssize_t const told = write(ready[1], "", 1);
-    close(ready[1]);
-    int reason = 0;
-    bool const is_failed = read(failed[0], &reason, sizeof reason) == sizeof reason;
-    close(failed[0]);
-    if (is_failed) {
-        ptrace(PTRACE_DETACH, child, nullptr, nullptr);
-        kill(child, SIGKILL);
-        throw error(options.command[0] + " cannot be started: " + std::strerror(reason) + ".");
-    }
-    return child;
 }
 
 // Its first thread is stopped by an event, or let go so that open_process may have it.
-void report_copy(int child, run_options const& options, output_options const& out) {
+void report_copy(int child, std::string const& source, output_options const& out) {
     int status = 0;
     ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr);
     if (waitpid(child, &status, __WALL) != child || !WIFSTOPPED(status) || status >> 16 == PTRACE_EVENT_EXIT)
         return;
     ptrace(PTRACE_DETACH, child, nullptr, status >> 16 == 0 ? WSTOPSIG(status) : 0);
-    std::unique_ptr<image> copy;
-    try {
-        copy = open_process(child);
-    } catch (error const& e) {
-        std::fprintf(stderr, "poolheap: %s\n", e.what());
-    }
-    // The program goes on; traced again, for its end.
-    ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT);
-    if (copy) write_summary(std::move(copy), options.command[0], out);
+    report(
+        [&] {
+            std::unique_ptr<image> copy;
+            std::exception_ptr problem;
+            try {
+                copy = open_process(child);
+            } catch (error const&) {
+                problem = std::current_exception();
+            }
+            // The program goes on; traced again, for its end.
+            ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT);
+            if (problem) std::rethrow_exception(problem);
+            return copy;
+        },
+        source, out);
 }
 
 }  // namespace
 
-int run_command(run_options const& options, output_options const& out) {
-    std::string const preload = library(options.preload);
-    int const child = start(options, preload);
+int run_command(std::vector<std::string> const& command, std::string const& preload,
+                output_options const& out) {
+    int const child = start(command, library(preload));
     g_child = child;
     struct sigaction asked{};
     asked.sa_handler = [](int) { g_is_asked = 1; };
@@ -114,33 +124,20 @@ int run_command(run_options const& options, output_options const& out) {
     signal(SIGTERM, [](int s) { kill(g_child, s); });
     signal(SIGHUP, [](int s) { kill(g_child, s); });
     while (true) {
-        if (g_is_asked) {
-            g_is_asked = 0;
-            report_copy(child, options, out);
-        }
+        if (std::exchange(g_is_asked, 0)) report_copy(child, command[0], out);
         int status = 0;
         if (waitpid(child, &status, __WALL) != child) {
             if (errno == EINTR) continue;
-            throw error(std::string("The program cannot be waited for: ") + std::strerror(errno) + ".");
+            fail("The program cannot be waited for");
         }
         if (WIFEXITED(status)) return WEXITSTATUS(status);
         if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-        int const event = status >> 16;
-        if (event == PTRACE_EVENT_EXIT) {
-            try {
-                write_summary(open_frozen(child, {stopped_thread(child, child)}), options.command[0], out);
-            } catch (error const& e) {
-                std::fprintf(stderr, "poolheap: %s\n", e.what());
-            }
-            ptrace(PTRACE_CONT, child, nullptr, nullptr);
-        } else if (event == PTRACE_EVENT_STOP) {
-            int const signal = WSTOPSIG(status);
-            bool const is_stopped =
-                signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
-            ptrace(is_stopped ? PTRACE_LISTEN : PTRACE_CONT, child, nullptr, nullptr);
-        } else {
-            ptrace(PTRACE_CONT, child, nullptr, event == 0 ? WSTOPSIG(status) : 0);
-        }
+        int const event = status >> 16, signal = WSTOPSIG(status);
+        if (event == PTRACE_EVENT_EXIT)
+            report([&] { return open_frozen(child, {stopped_thread(child, child)}); }, command[0], out);
+        bool const is_stopped = event == PTRACE_EVENT_STOP && (signal == SIGSTOP || signal == SIGTSTP ||
+                                                               signal == SIGTTIN || signal == SIGTTOU);
+        ptrace(is_stopped ? PTRACE_LISTEN : PTRACE_CONT, child, nullptr, event == 0 ? signal : 0);
     }
 }
 

@@ -99,8 +99,9 @@ TEST(Holders, AContainerIsOneLine) {
     EXPECT_NE(text.find("       500  global app::g_connected, in map node of"), std::string::npos) << text;
     EXPECT_EQ(text.find("g_connected"), text.rfind("g_connected")) << text;
     // The map's own pointers to its root, first and last node.
-    auto const all = nlohmann::json::parse(
-        output_of(true, [&](output_options const& out) { census(std::to_string(one->pid()), out); }));
+    auto const all = nlohmann::json::parse(output_of(true, [&](output_options const& out) {
+        report_command(open_process(one->pid()), "server", parts::census, out);
+    }));
     std::size_t rows = 0;
     for (auto const& row : all["holders"])
         if (row["root"] == "global app::g_connected" && std::string(row["of"]).starts_with("map node")) {
