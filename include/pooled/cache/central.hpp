@@ -114,7 +114,7 @@ public:
             return pop_any();
         }
         void** const array = cache.fill(wanted);
-        std::uint32_t const recent = m_recent.pop(array, wanted);
+        std::uint32_t const recent = has_recent() ? m_recent.pop(array, wanted) : 0;
         if (recent < wanted) {
             void** top = array + (wanted - recent);
             if (recent != 0) detail::copy_n(array, recent, top);
@@ -313,8 +313,8 @@ public:
     // The largest number of blocks used at the same time. `unused`: blocks that are outside and were in a cache during the
     // whole time since the last call; exact when this is known for all threads.
     std::uint64_t note_high_water(std::uint64_t unused) noexcept {
-        m_high_water = detail::larger<std::uint64_t>(m_high_water, saturating_subtract(outside(), unused));
-        return m_high_water;
+        return m_high_water =
+                   detail::larger<std::uint64_t>(m_high_water, saturating_subtract(outside(), unused));
     }
 
     // From now on, returned blocks are counted individually.

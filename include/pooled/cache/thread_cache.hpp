@@ -122,9 +122,9 @@ struct alignas(2 * k_cache_line) thread_cache {
     }
 
     // For the owner, as the next two. False when the array, or all of them, have their full size, or when there is no memory for a
-    // larger one.
-    bool grow(class_index c) noexcept { return grow(c, k_geometry[c].cache_blocks); }
-    bool grow(class_index c, std::uint32_t most) noexcept {
+    // larger one. `is_burst`: what it allocated is likely to come back.
+    bool grow(class_index c, bool is_burst = false) noexcept {
+        std::uint32_t const most = is_burst ? k_geometry[c].burst_blocks() : k_geometry[c].cache_blocks;
         std::uint32_t const capacity = classes[c].capacity();
         if (capacity >= most) return false;
         std::uint32_t const next = next_capacity(capacity, c, most);
@@ -141,7 +141,7 @@ struct alignas(2 * k_cache_line) thread_cache {
         class_geometry const& g = k_geometry[c];
         std::uint32_t const capacity = classes[c].capacity();
         std::int64_t const taken = classes[c].net_taken();
-        if (4 * taken > 5 * std::int64_t{capacity}) return grow(c, g.burst_blocks());  // a fifth is in use
+        if (4 * taken > 5 * std::int64_t{capacity}) return grow(c, true);  // a fifth is in use
         if (taken > 0 || capacity <= g.cache_blocks) return grow(c);
         if (classes[c].size() <= g.cache_blocks && classes[c].reserve(g.cache_blocks))
             array_bytes -= std::size_t{capacity - g.cache_blocks} * g.block_bytes;
@@ -210,6 +210,10 @@ struct thread_state {
         *at = cache;
         if (at == &near_caches[k_default_pool_id])
             default_gate = cache != nullptr ? &cache->gate : &closed_gate;
+    }
+    // It has no cache of a closed pool, and was not stopped by a fork: the registry has nothing to do for it.
+    [[nodiscard]] bool is_settled() const noexcept {
+        return closed.load(std::memory_order_relaxed) == 0 && far_gate.is_open();
     }
     // They exist no more.
     void forget_caches() noexcept {

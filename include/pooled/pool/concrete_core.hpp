@@ -182,11 +182,15 @@ private:
 
     // The calling thread's cache, which is made if it has none; null if it can have none.
     [[nodiscard]] thread_cache* own_cache() noexcept {
-        return is_local() ? &local_cache() : g_registry.attach(*this);
+        thread_cache* const mine = find_cache();
+        bool const is_ready = mine != nullptr && mine->gate.is_open() && t_state().is_settled();
+        return is_ready || is_local() ? mine : g_registry.attach(*this);
     }
     // The calling thread's cache if it has one, otherwise null.
     [[nodiscard]] thread_cache* find_cache() noexcept {
-        return is_local() ? &local_cache() : t_state().find(id());
+        return is_local()             ? &local_cache()
+               : slot() != k_far_slot ? t_state().near_caches[slot()]
+                                      : t_state().find(id());
     }
 
     // The block of a request of class `c`, perhaps k_large, that returns.
@@ -241,15 +245,7 @@ private:
             t_in_exhaustion_hook() = false;
             return true;
         };
-        for (;;) {
-            POOLED_TRY {
-                void* const block = memory().allocate(what, own_cache());
-                if (block != nullptr || !find_more()) return block;
-            }
-            POOLED_CATCH(std::bad_alloc const&) {
-                if (!find_more()) POOLED_RETHROW;
-            }
-        }
+        return detail::allocate_with_relief([&] { return memory().allocate(what, own_cache()); }, find_more);
     }
 
     void* do_allocate(std::size_t bytes, std::size_t align) override {

@@ -120,7 +120,6 @@ POOLED_API void deallocate_found(void* p) noexcept;
 struct in_default_pool {
     static constexpr sharing k_sharing = sharing::shared;
     [[nodiscard]] static std::uint32_t id() noexcept { return k_default_pool_id; }
-    [[nodiscard]] static pool_core& core() { return g_registry.default_core(); }
     [[nodiscard]] static pool_core* known_core() noexcept { return nullptr; }
     [[nodiscard]] POOLED_ALWAYS_INLINE static gate& own_gate() noexcept {
         gate* const one = POOLED_THREAD_GET(t_state, default_gate);
@@ -296,9 +295,34 @@ POOLED_USED inline constexpr char* k_settings =
 // End of the declarations.
 #if POOLED_HAS_CODE
 
-POOLED_CODE void* allocate_slow(pool_core* known, class_index c, std::size_t bytes, std::size_t align) {
+// An attempt, and others as long as find_more() finds something. Null, or an exception: what the last one gave or threw.
+template <class Attempt, class FindMore>
+[[nodiscard]] void* allocate_with_relief(Attempt const& attempt, FindMore const& find_more) {
+    for (;;) {
+        POOLED_TRY {
+            void* const block = attempt();
+            if (block != nullptr || !find_more()) return block;
+        }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (!find_more()) POOLED_RETHROW;
+        }
+    }
+}
+
+// A block of a foreign core, as pool_core::allocate_block(). If it has none, objects that are deferred in this copy are destroyed.
+[[nodiscard]] POOLED_NOINLINE inline void* allocate_elsewhere(pool_core& core, block_request const& what) {
     t_state().use_own_gate();
-    pool_core& core = known != nullptr ? *known : g_registry.default_core();
+    std::uint64_t seen = ~std::uint64_t{0};
+    void* const block = detail::allocate_with_relief(
+        [&] { return core.allocate_block(what); }, [&] { return detail::destroy_some_deferred(core, seen); });
+    if (block == nullptr || detail::expect_foreign(block)) return block;
+    detail::deallocate_elsewhere(block);
+    POOLED_THROW(std::bad_alloc());
+}
+
+POOLED_CODE void* allocate_slow(pool_core* known, class_index c, std::size_t bytes, std::size_t align) {
+    pool_core* const made = known != nullptr ? known : g_registry.find(k_default_pool_id);
+    pool_core& core = made != nullptr ? *made : g_registry.default_core();
     block_request const what(c, bytes, align);
     checks::on_request(core, bytes, align);
     if (g_registry.is_foreign(core)) [[unlikely]]
@@ -325,7 +349,6 @@ POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::s
 }
 [[gnu::cold]] POOLED_CODE void deallocate_past_cache(void* block, class_index c,
                                                      std::uint32_t pool_id) noexcept {
-    t_state().use_own_gate();
     pool_core* const core = find_core(pool_id);
     core != nullptr ? core->deallocate_verified(c, block) : deallocate_elsewhere(block);
 }

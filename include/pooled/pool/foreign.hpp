@@ -45,6 +45,7 @@ POOLED_API void deallocate_elsewhere(void* p) noexcept;
 #if POOLED_HAS_CODE
 
 POOLED_CODE void deallocate_elsewhere(void* p) noexcept {
+    t_state().use_own_gate();
     memory_copy const* const owner = other_owner_of(p);
     if (owner == nullptr) [[unlikely]]
         return malloc_blocks::report_no_block("?", p);
@@ -61,24 +62,6 @@ POOLED_CODE void deallocate_elsewhere(void* p) noexcept {
         return true;
     }
     POOLED_CATCH(std::bad_alloc const&) { return false; }
-}
-
-// A block of a foreign core, as pool_core::allocate_block(). If it has none, objects that are deferred in this copy are destroyed.
-[[nodiscard]] POOLED_NOINLINE inline void* allocate_elsewhere(pool_core& core, block_request const& what) {
-    std::uint64_t seen = ~std::uint64_t{0};
-    void* block = nullptr;
-    for (bool is_done = false; !is_done;) {
-        POOLED_TRY {
-            block = core.allocate_block(what);
-            is_done = block != nullptr || !detail::destroy_some_deferred(core, seen);
-        }
-        POOLED_CATCH(std::bad_alloc const&) {
-            if (!detail::destroy_some_deferred(core, seen)) POOLED_RETHROW;
-        }
-    }
-    if (block == nullptr || detail::expect_foreign(block)) return block;
-    detail::deallocate_elsewhere(block);
-    POOLED_THROW(std::bad_alloc());
 }
 
 #endif

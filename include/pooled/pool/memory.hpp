@@ -64,7 +64,7 @@ public:
         class_index const c = what.c;
         if (c != k_exact && is_exact(c, what.bytes))
             return allocate({k_exact, what.bytes, what.align}, cache);
-        m_release.on_slow_call(cache);
+        count_call(cache);
         if (c == k_exact) {
             if (what.bytes > k_size_max / 4 || what.align > k_size_max / 4) POOLED_NO_MEMORY;
             if (what.bytes > m_upstream.max_bytes()) return nullptr;
@@ -88,7 +88,7 @@ public:
 
     // `c`: that of the block's slab. True: the pool is closed, and that was its last reference.
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
-        m_release.on_slow_call(cache);
+        count_call(cache);
         if (c >= k_first_large) return deallocate_large(c, cache, block);
         return !m_caches.deallocate(c, cache, block) && drop_references(1);
     }
@@ -146,6 +146,13 @@ public:
 private:
     template <class>
     friend struct record_access;
+    // Once in some calls, looks for memory that nobody needs.
+    void count_call(thread_cache* cache) noexcept {
+        std::uint32_t const calls = cache != nullptr ? cache->slow_calls + 1 : 0;
+        if (cache != nullptr) cache->slow_calls = calls;
+        if (m_release.is_call_due(calls)) [[unlikely]]
+            m_release.on_slow_call(calls);
+    }
     // What is left over of memory that came for a large block is left free, as if blocks had been there.
     [[nodiscard]] bool grow(block_request const& what) {
         std::size_t const bytes = m_slabs.grow(what);

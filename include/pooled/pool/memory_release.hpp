@@ -68,13 +68,12 @@ public:
                    std::chrono::milliseconds period) noexcept
         : m_upstream(from), m_slabs(slabs), m_caches(caches), m_clock(period) {}
 
+    // Of a thread's `calls` some; of a thread without a cache, which counts none, each.
+    [[nodiscard]] bool is_call_due(std::uint32_t calls) const noexcept {
+        return calls % release_clock::k_calls < 2 || m_slabs.has_step();
+    }
     // Once in a period, returns memory that was not needed during it.
-    void on_slow_call(thread_cache* cache) noexcept {
-        std::uint32_t calls = 0;
-        if (cache != nullptr) {
-            cache->slow_calls.add(1);
-            calls = cache->slow_calls;
-        }
+    void on_slow_call(std::uint32_t calls) noexcept {
         if (m_clock.is_due(calls)) [[unlikely]]
             release_unused();
         else if (calls % release_clock::k_calls == 1 && m_slabs.may_collapse()) [[unlikely]]

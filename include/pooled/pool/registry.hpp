@@ -284,6 +284,7 @@ inline void registry::free(far_array& one) noexcept {
 
 POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexcept {
     thread_state& state = t_state();
+    state.use_own_gate();
     if (state.closed.load(std::memory_order_relaxed) != 0) [[unlikely]]
         free_closed_caches();
     if (core.is_closed()) return nullptr;
