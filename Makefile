@@ -6,7 +6,7 @@
 # Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them. A name may be
 # followed by kinds of tests, as in gcc:unit,behaviour; test/CMakeLists.txt lists them.
 PRESETS ?=
-# More arguments for the benchmark driver, e.g. ARGS="--samples 9".
+# More arguments for the program behind a goal: the benchmark driver, e.g. ARGS="--samples 9", or lint's ARGS=--link.
 ARGS ?=
 
 bench: ## Measure pooled against every malloc and pool on this machine: 8 minutes and the first build (it says how long both take), and draw the report
@@ -35,9 +35,9 @@ fuzz: ## Random programs against a model, for SECONDS=300 of processor time each
 	@tools/setup test asan:fuzz tsan:fuzz
 	@tools/fuzz $(or $(SECONDS),300)
 
-lint: ## Check layers, formatting, clang-tidy and the Python code
+lint: ## Check layers, formatting, clang-tidy, other systems and the Python code; ARGS=--link links for these systems, too
 	@tools/setup lint
-	@.venv/bin/python tools/run_lint.py
+	@.venv/bin/python tools/run_lint.py $(ARGS)
 
 format: ## Rewrite the C++ and Python files in the project's format
 	@tools/setup lint
