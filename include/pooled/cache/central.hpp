@@ -31,6 +31,7 @@
 #include "pooled/cache/handed_blocks.hpp"
 #include "pooled/cache/recent_blocks.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/apart.hpp"
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
@@ -431,7 +432,7 @@ private:
 
     [[nodiscard]] bool add_slab(block_request const& what) noexcept {
         std::uint32_t const gains = m_class != k_exact ? m_pool.heap.gains() : 0;  // another may be shorter
-        slab* const s = m_pool.heap.allocate(what);
+        slab* const s = m_pool.heap.allocate(what, m_pool.is_at_bound());
         std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
         m_failed_at = s == nullptr ? gains : 0;
         if (s == nullptr) return false;

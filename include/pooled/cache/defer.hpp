@@ -24,7 +24,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
@@ -49,10 +48,10 @@ POOLED_NOINLINE inline void central::settle_deferred() noexcept {
     deferred_blocks* const all = deferred().take_all();
     note_high_water(0);  // they may have been in use at the same time
     m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
-    for (deferred_blocks* one = all; one != nullptr;) {
-        flush({one->blocks(), one->count});
-        std::exchange(one, one->next)->free();
-    }
+    deferred_list::for_each(all, [this](deferred_blocks& one) {
+        flush({one.blocks(), one.count});
+        one.free();
+    });
 }
 
 inline bool central::defer_half(class_cache& cache, void* block) noexcept {
@@ -82,8 +81,7 @@ inline bool central::defer_all(class_cache& cache) noexcept {
 inline void* central::refill_deferred(class_cache& cache) noexcept {
     deferred_blocks* mine = deferred().take_all();
     if (mine != nullptr)
-        for (deferred_blocks* rest = mine->next; rest != nullptr;)
-            deferred().push(*std::exchange(rest, rest->next));
+        deferred_list::for_each(mine->next, [this](deferred_blocks& one) { deferred().push(one); });
     else if (mine = defer_slab(); mine == nullptr)
         return nullptr;
     std::uint32_t const most = detail::larger<std::uint32_t>(cache.capacity() / 2, 1);
@@ -102,8 +100,8 @@ inline void* central::refill_deferred(class_cache& cache) noexcept {
 }
 
 inline deferred_blocks* central::defer_slab() noexcept {
-    slab* const s =
-        m_pool.heap.allocate(m_class, false);  // without a free block: the lock's holder leaves it alone
+    // Without a free block: the lock's holder leaves it alone.
+    slab* const s = m_pool.heap.allocate(m_class, false, false);
     if (s == nullptr) return nullptr;
     deferred_blocks* const batch = deferred_blocks::make(s->total);
     if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;

@@ -6,6 +6,7 @@
 // is counted at once: how many blocks the class has.
 
 #include "pooled/base/atomics.hpp"
+#include "pooled/base/push_list.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 
@@ -22,6 +23,7 @@ struct deferred_blocks {
     std::uint32_t count;  // addresses of free blocks, which follow: at least one
     std::uint32_t room;   // for so many
 
+    [[nodiscard]] static deferred_blocks*& next_of(deferred_blocks& one) noexcept { return one.next; }
     [[nodiscard]] void** blocks() noexcept { return reinterpret_cast<void**>(this + 1); }
     // Null: no memory.
     [[nodiscard]] static deferred_blocks* make(std::uint32_t room) noexcept {
@@ -37,21 +39,8 @@ private:
 };
 
 // Those of one class. Any thread may call, without a lock, and waits for none.
-class deferred_list {
+class deferred_list : public push_list<deferred_blocks, deferred_blocks::next_of> {
 public:
-    [[nodiscard]] bool empty() const noexcept { return m_first.load(std::memory_order_relaxed) == nullptr; }
-    // release: pairs with the acquire in take_all().
-    void push(deferred_blocks& one) noexcept {
-        deferred_blocks* first = m_first.load(std::memory_order_relaxed);
-        do
-            one.next = first;
-        while (!m_first.compare_exchange_strong(first, &one, std::memory_order_release));
-    }
-    // The last one first.
-    [[nodiscard]] deferred_blocks* take_all() noexcept {
-        return empty() ? nullptr : m_first.exchange(nullptr, std::memory_order_acquire);
-    }
-
     // The blocks of all slabs that were ever added to the class without its lock, and those slabs' units. Who removes such a slab
     // subtracts it from the list's own counts, which hold the rest, modulo their size.
     [[nodiscard]] std::uint64_t added_blocks() const noexcept {
@@ -69,7 +58,6 @@ public:
 private:
     template <class>
     friend struct record_access;
-    std_atomics::atomic<deferred_blocks*> m_first{nullptr};
     atomic<std::uint64_t> m_added_blocks{0};
     atomic<std::uint32_t> m_added_units{0};
 };

@@ -93,10 +93,14 @@ public:
         if (skip != 0) list(s, skip);
         if (skip + count != all) list(c.record(first + skip + count), all - skip - count);
         set_length(taken, count);
-        if (count > 1) taken.last_record().granules = 0;
         m_taken = &taken;
         m_fewest = detail::smaller(m_fewest, unneeded_granules());
         return taken;
+    }
+    // Of a span that is not listed.
+    static void set_length(slab& s, std::size_t count) noexcept {
+        s.granules = static_cast<std::uint32_t>(count);
+        if (count > 1) s.last_record().granules = 0;
     }
     // Requires a span without a class and reservation, which is not listed. Returns the span of which it is a part then.
     slab& put(slab& s) noexcept {
@@ -215,13 +219,10 @@ private:
         return last.granules != 0 && (&last - (last.granules - 1))->is_free();
     }
 
-    static void set_length(slab& s, std::size_t count) noexcept {
-        s.granules = static_cast<std::uint32_t>(count);
-    }
     void list(slab& s, std::size_t count) noexcept {
         s.first_word = 0;  // pages of it may be resident
-        set_length(s, count);
-        set_length(s.last_record(), count);
+        s.granules = static_cast<std::uint32_t>(count);
+        s.last_record().granules = s.granules;
         std::size_t const bin = bin_of(count);
         m_bins[bin].push_front(s);
         ++m_counts[bin];

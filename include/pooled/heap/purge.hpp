@@ -46,7 +46,7 @@ inline slab* slab_heap::begin_leaving(purging& p, std::size_t& looks, upstream::
         m_free.lend(count);
         slab& taken = hold(*s, count, skip);
         taken.reserved_for = &m_leaving;
-        m_leaving.free.push_front(taken);
+        ++m_leaving_spans;
         return &taken;
     }
     return nullptr;
@@ -80,23 +80,21 @@ inline std::size_t slab_heap::purge(slab& s, std::size_t first, std::size_t end)
     return part.bytes;
 }
 
-inline std::size_t slab_heap::go_on(purging& p, std::size_t looks) noexcept {
+inline std::size_t slab_heap::go_on(purging& p, std::size_t looks, bool may_wait) noexcept {
     for (std::size_t bytes = 0;;) {
         upstream::call under_way(m_upstream);
         slab* leaving = nullptr;
-        {
-            scoped_lock const lock(m_mutex);
-            leaving = begin_leaving(p, looks, under_way);
-        }
+        if (try_scoped_lock const lock(*this, may_wait); lock) leaving = begin_leaving(p, looks, under_way);
         if (leaving == nullptr) return bytes;
         bytes += purge(*leaving, 0, leaving->bytes());
-        scoped_lock const lock(m_mutex);
-        end_leaving(*leaving);
+        try_scoped_lock const lock(*this, may_wait);
+        lock ? end_leaving(*leaving) : leave(*leaving);
     }
 }
 
 inline void slab_heap::note_some() noexcept {
-    scoped_lock const lock(m_mutex);
+    try_scoped_lock const lock(*this, false);
+    if (!lock) return;
     for (std::size_t left = k_looks_in_step; left != 0 && m_noting != nullptr; --left) {
         chunk& c = *m_noting;
         c.full_periods = !c.is_small_and_full() ? 0 : c.full_periods == 0 ? 1 : 2;
@@ -112,8 +110,7 @@ inline void slab_heap::collapse_one() noexcept {
         !m_next_collapse.compare_exchange_strong(next, k_no_collapse, std::memory_order_relaxed))
         return;
     span<std::byte> found;
-    {
-        scoped_lock const lock(m_mutex);
+    if (try_scoped_lock const lock(*this, false); lock)
         for (chunk& c : m_chunks) {
             if (c.full_periods != 2 || !c.is_small_and_full()) continue;
             c.may_be_small = false;
@@ -121,7 +118,6 @@ inline void slab_heap::collapse_one() noexcept {
             found = {c.base, c.bytes};
             break;
         }
-    }
     if (found.empty()) return;
     std::int64_t const took = platform::collapse_page(found.data(), found.size());
     m_next_collapse.store(platform::coarse_time() + 9 * took, std::memory_order_relaxed);

@@ -28,7 +28,7 @@ inline slab_heap::attempt::attempt(slab_heap& heap, std::array<class_index, 2> c
     : m_heap(heap),
       m_reservation(::new(g_metadata.allocate(sizeof(reservation)))
                         reservation{.classes = classes, .free = {}, .links = {}}) {
-    scoped_lock const lock(heap.m_mutex);
+    scoped_lock const lock(heap);
     heap.m_reservations.push_front(*m_reservation);
     heap.m_purging = {};
     heap.m_mutex.be_patient();  // from now on no system call
@@ -37,7 +37,7 @@ inline slab_heap::attempt::~attempt() {
     if (m_reservation == nullptr || m_epoch != m_heap.m_epoch) return;
     std::size_t const grown = m_reservation->grown;
     {
-        scoped_lock const lock(m_heap.m_mutex);
+        scoped_lock const lock(m_heap);
         m_heap.end(*m_reservation);
     }
     if (grown != 0) m_heap.release_chunks(grown);
@@ -49,18 +49,21 @@ bool slab_heap::reserve(attempt& by, span_request const& what, Missing&& missing
     while (std::size_t left = missing()) {
         if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
         while (left != 0) {
-            if (!add_chunk(what, [&](chunk const& fresh) {
-                    r.grown += fresh.bytes;
-                    left = claim_free(r, what, left);
-                }))
-                return false;
+            upstream::call under_way(m_upstream);
+            chunk* const fresh = take_or_note(what, under_way);
+            if (fresh == nullptr) return false;
+            scoped_lock const lock(*this);
+            link(*fresh);
+            under_way.settle();
+            r.grown += fresh->bytes;
+            left = claim_free(r, what, left);
         }
     }
     return true;
 }
 
 inline std::size_t slab_heap::claim(attempt& by, span_request const& what, std::size_t count) noexcept {
-    scoped_lock const lock(m_mutex);
+    scoped_lock const lock(*this);
     reservation& r = *by.m_reservation;
     return claim_free(r, what, count - detail::smaller(count, m_reservations.free_blocks(r, what)));
 }
@@ -70,7 +73,7 @@ inline void slab_heap::touch(attempt& by) noexcept {
     slab_list& spans = by.m_reservation->free;
     std::size_t left = 0;
     for (bool is_first = true; is_first || left != 0; is_first = false) {
-        scoped_lock const lock(m_mutex);
+        scoped_lock const lock(*this);
         if (is_first)
             for ([[maybe_unused]] slab const& s : spans)
                 ++left;
@@ -85,28 +88,33 @@ inline void slab_heap::touch(attempt& by) noexcept {
 }
 
 inline bool slab_heap::reserve_in_use(attempt& by, slab& s) noexcept {
-    scoped_lock const lock(m_mutex);
+    scoped_lock const lock(*this);
     if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation->classes;
     s.reserved_for = by.m_reservation;
     return true;
 }
 
 inline void slab_heap::forget_reservations() noexcept {
-    scoped_lock const lock(m_mutex);
+    scoped_lock const lock(*this);
     for (reservation& r : m_reservations)
         r.is_settled ? end(r) : unreserve(r);
 }
 
 inline void slab_heap::forget_others() noexcept {
-    scoped_lock const lock(m_mutex);
+    scoped_lock const lock(*this);
     for (reservation& r : m_reservations)
         if (!r.is_settled && r.by != &t_upstream_calls()) end(r);
-    while (slab* const s = m_leaving.free.first())
+    slab_list leaving;
+    if (m_leaving_spans != 0)
+        for_each_span([&](slab& s) {
+            if (s.reserved_for == &m_leaving) leaving.push_front(s);
+        });
+    while (slab* const s = leaving.pop_front())
         end_leaving(*s);
 }
 
 inline void slab_heap::settle(reservation& r) noexcept {
-    scoped_lock const lock(m_mutex);
+    scoped_lock const lock(*this);
     note_gain();
     r.is_settled = true;
     if (reservation* const earlier = m_reservations.settled_like(r)) end(r, earlier);

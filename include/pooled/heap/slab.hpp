@@ -134,13 +134,13 @@ struct alignas(k_cache_line) slab {
         size_class.publish(static_cast<std::uint8_t>(c));
     }
 
-    // Requires a class, and all blocks free.
-    void unassign() noexcept {
+    // Requires a class, and all blocks free. `then`: its class without a block.
+    void unassign(class_index then = k_no_class) noexcept {
         for (std::size_t w = 0; w < words(); ++w)
             word(w) = 0;
         purged.clear(k_any_purged);
         blocks = memory();
-        size_class = static_cast<std::uint8_t>(k_no_class);
+        size_class = static_cast<std::uint8_t>(then);
         cache_at = k_nowhere;
         total = free = 0;
     }

@@ -6,15 +6,18 @@
 //
 //   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
 //
-// Invariants: each span of each chunk is in m_free, in one reservation's list, in that of m_leaving, or has a class;
+// Invariants: each span of each chunk is in m_free, in one reservation's list, is one of m_leaving, or has a class;
+//             what was done without the lock (heap/apart.hpp) is part of that before its next holder does anything else;
 //             chunk.held = granules of its spans that have a class or are reserved; those with held == 0 are the first of m_chunks.
 // Any thread may call; one lock, under which only those of the metadata arena and of upstream's counts are taken. It is not held
-// while upstream runs. O(granules of a span) for its entries in the page map, otherwise O(1) unless noted.
+// while upstream runs. Nothing on the way of an allocation or a free waits for a holder that does not run, except at the bound.
+// O(granules of a span) for its entries in the page map, otherwise O(1) unless noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/push_list.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/checked_memory.hpp"
@@ -53,13 +56,31 @@ public:
         return_chunks(all, under_way, refused::abandon);
     }
 
+    void lock() noexcept {
+        m_mutex.lock();
+        m_is_stalled.store(false, std::memory_order_relaxed);
+        do_apart();
+    }
+    // False: another thread has the lock, and does not run. It is waited for once, for some milliseconds.
+    [[nodiscard]] bool try_lock_for_a_moment() noexcept {
+        bool const is_stalled = m_is_stalled.load(std::memory_order_relaxed);
+        bool const is_mine = is_stalled ? m_mutex.spin() : m_mutex.try_lock_for_a_moment();
+        if (is_mine == is_stalled) m_is_stalled.store(!is_mine, std::memory_order_relaxed);
+        if (is_mine) do_apart();
+        return is_mine;
+    }
+    void unlock() noexcept {
+        do_apart();
+        m_mutex.unlock();
+    }
+
     // Takes all chunks out, including those with blocks in use; return_chunks() returns them to upstream. Requires that no slab is in
     // a list of its class, or that all classes are locked. False: another thread is in a purge(); the caller tries again, and holds no lock
     // meanwhile. O(slabs).
     [[nodiscard]] bool detach_all(intrusive_list<chunk>& all, upstream::call& under_way) noexcept {
         forget_reservations();
-        scoped_lock const lock(m_mutex);
-        if (!m_leaving.free.empty()) return false;
+        scoped_lock const lock(*this);
+        if (m_leaving_spans != 0) return false;
         for (chunk& c : m_chunks) {
             under_way.begin(c.bytes);
             all.push_front(detach(c));
@@ -76,7 +97,7 @@ public:
                 bytes += size;
             } else if (what == refused::keep) {
                 bytes += purge(c.records()[0], 0, size);
-                scoped_lock const lock(m_mutex);
+                scoped_lock const lock(*this);
                 link(c);
                 under_way.settle(size);
             }
@@ -84,25 +105,26 @@ public:
         return bytes;
     }
 
-    // A slab with all blocks free; null: the caller must call grow().
-    // `are_free`: as for slab::assign().
-    [[nodiscard]] slab* allocate(block_request const& what, bool are_free = true) noexcept {
+    // A slab with all blocks free; null: the caller must call grow(). `may_wait`: for the lock, at the bound, where null means that
+    // there is none. `are_free`: as for slab::assign().
+    [[nodiscard]] slab* allocate(block_request const& what, bool may_wait = false,
+                                 bool are_free = true) noexcept {
         span_request const wanted = span_for(what);
-        scoped_lock const lock(m_mutex);
-        slab* const s = find_span(wanted);
-        if (s == nullptr) return nullptr;
-        slab& taken = hold(*s, wanted);
-        taken.assign(what.c, are_free);
-        note_use(taken);
-        if (taken.owner->has_purged) taken.note_purged();
-        map(taken);
-        return &taken;
+        slab* taken = nullptr;
+        if (try_scoped_lock const lock(*this, may_wait); lock) {
+            if (slab* const s = find_span(wanted)) begin_use(*(taken = &hold(*s, wanted)), what.c, are_free);
+        } else {
+            taken = allocate_apart(wanted, are_free);
+        }
+        if (taken != nullptr) map(*taken);
+        return taken;
     }
-    // How often a span became free; not 0. Without the lock.
-    [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains; }
-    [[nodiscard]] bool has_free(class_index c) noexcept {
-        scoped_lock const lock(m_mutex);
-        return find_span(span_for(c)) != nullptr;
+    // Changes when a span becomes free, or when one was looked for in vain without the lock; not 0. Without the lock.
+    [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains.load(std::memory_order_relaxed); }
+    // False, too, when another thread has the lock and does not run.
+    [[nodiscard]] bool has_free(class_index c, bool may_wait = false) noexcept {
+        try_scoped_lock const lock(*this, may_wait);
+        return lock && find_span(span_for(c)) != nullptr;
     }
 
     // Whether it is of a heap that was here before, in the parent of this process: nobody has a record of its free blocks.
@@ -114,7 +136,8 @@ public:
     // Requires a slab with a class and no block in use, which is in no list.
     void deallocate(slab& s) noexcept {
         end_free(s, s.colour(), s.bytes());
-        scoped_lock const lock(m_mutex);
+        try_scoped_lock const lock(*this, false);
+        if (!lock) return leave(s);
         s.unassign();
         make_free(s);
     }
@@ -122,8 +145,14 @@ public:
     // More free spans, at least one that allocate() finds: returns their bytes, 0 when the bound does not allow it. Throws what upstream
     // throws; the heap is then as before. O(granules of a chunk).
     [[nodiscard]] std::size_t grow(block_request const& what) {
-        std::size_t bytes = 0;
-        static_cast<void>(add_chunk(span_for(what), [&](chunk const& fresh) { bytes = fresh.bytes; }));
+        upstream::call under_way(m_upstream);
+        chunk* const fresh = take_or_note(span_for(what), under_way);
+        if (fresh == nullptr) return 0;
+        std::size_t const bytes = fresh->bytes;  // another thread may return it at once
+        if (try_scoped_lock const lock(*this, false); lock)
+            link(*fresh), under_way.settle();
+        else
+            leave(*fresh, under_way);
         return bytes;
     }
 
@@ -157,28 +186,31 @@ public:
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept;
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
-        scoped_lock const lock(m_mutex);
-        return m_reservations.serve(c);
+        try_scoped_lock const lock(*this, false);
+        return lock && m_reservations.serve(c);
     }
 
     // Ends all reservations. O(spans).
     void forget_reservations() noexcept;
     // Called in a forked child, where the attempts of other threads do not end.
     void forget_others() noexcept;
+    // Of a pool without any, free memory may return. True, too, when another thread has the lock and does not run.
     [[nodiscard]] bool has_reservations() noexcept {
-        scoped_lock const lock(m_mutex);
-        return !m_reservations.empty();
+        try_scoped_lock const lock(*this, false);
+        return !lock || !m_reservations.empty();
     }
 
     // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller; of more than `step`
     // bytes, which take a millisecond, the first. O(chunks without a granule in use).
-    std::size_t release_chunks(std::size_t most = k_size_max, std::size_t step = k_size_max) noexcept {
+    std::size_t release_chunks(std::size_t most = k_size_max, std::size_t step = k_size_max,
+                               bool may_wait = true) noexcept {
         intrusive_list<chunk> released;
         std::size_t bytes = 0;
         if (m_empty_bytes == 0 || most == 0) return 0;
         upstream::call under_way(m_upstream);
         {
-            scoped_lock const lock(m_mutex);
+            try_scoped_lock const lock(*this, may_wait);
+            if (!lock) return 0;
             for (chunk& c : m_chunks) {
                 if (c.held != 0 || bytes >= step) break;
                 if (c.bytes > most - bytes) continue;
@@ -194,20 +226,21 @@ public:
     // without those that were returned before and not used since. O(spans); takes the lock for one span at a time.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         purging all{observed<std::size_t>(most), {}, {}};
-        return go_on(all, k_size_max);
+        return go_on(all, k_size_max, true);
     }
     // The same in steps, each of which takes less than a millisecond; first of whole chunks, up to `most_of_chunks` bytes, which return
     // to upstream. has_step(), without the lock: whether there is one to be taken.
     void begin_purge(std::size_t most, std::size_t most_of_chunks) noexcept {
-        scoped_lock const lock(m_mutex);
-        m_purging = {observed<std::size_t>(most), observed<std::size_t>(most_of_chunks), {}};
+        if (try_scoped_lock const lock(*this, false); lock)
+            m_purging = {observed<std::size_t>(most), observed<std::size_t>(most_of_chunks), {}};
     }
     [[nodiscard]] bool has_step() const noexcept { return m_purging.bytes != 0 || m_noting != nullptr; }
     void do_step() noexcept {
         if (m_noting != nullptr) return note_some();
-        std::size_t const released = release_chunks(m_purging.of_chunks, k_step_bytes);
-        if (released == 0) return static_cast<void>(go_on(m_purging, k_looks_in_step));
-        scoped_lock const lock(m_mutex);
+        std::size_t const released = release_chunks(m_purging.of_chunks, k_step_bytes, false);
+        if (released == 0) return static_cast<void>(go_on(m_purging, k_looks_in_step, false));
+        try_scoped_lock const lock(*this, false);
+        if (!lock) return;
         m_purging.bytes = m_purging.bytes - detail::smaller<std::size_t>(released, m_purging.bytes);
         m_purging.of_chunks =
             m_purging.of_chunks - detail::smaller<std::size_t>(released, m_purging.of_chunks);
@@ -221,10 +254,7 @@ public:
     // At a period's end, the first step.
     void note_full_chunks() noexcept {
         if (!platform::may_collapse()) return;
-        {
-            scoped_lock const lock(m_mutex);
-            m_noting = m_chunks.first();
-        }
+        if (try_scoped_lock const lock(*this, false); lock) m_noting = m_chunks.first();
         note_some();
     }
     // A hint; then collapse_one() is worth a look at the clock.
@@ -240,20 +270,21 @@ public:
     std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept;
 
     // The smallest number of bytes that were free at any moment since the last call: they were not needed.
+    // 0, too, when another thread has the lock and does not run; the same of free_bytes().
     [[nodiscard]] std::size_t take_fewest_free() noexcept {
-        scoped_lock const lock(m_mutex);
-        return m_free.take_fewest() * k_granule_bytes;
+        try_scoped_lock const lock(*this, false);
+        return lock ? m_free.take_fewest() * k_granule_bytes : 0;
     }
     [[nodiscard]] std::size_t free_bytes() noexcept {
-        scoped_lock const lock(m_mutex);
-        return m_free.unneeded_granules() * k_granule_bytes;
+        try_scoped_lock const lock(*this, false);
+        return lock ? m_free.unneeded_granules() * k_granule_bytes : 0;
     }
 
     [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes; }  // without the lock
 
     // Checks every structure. O(granules).
     [[nodiscard]] bool is_valid() noexcept {
-        scoped_lock const lock(m_mutex);
+        scoped_lock const lock(*this);
         bool valid = m_free.is_valid();
         std::size_t free = 0;
         std::size_t held = 0;
@@ -273,31 +304,36 @@ public:
 private:
     static constexpr std::int64_t k_no_collapse = INT64_MAX;
 
-    // Calls then(chunk) under the lock.
-    template <class Then>
-    [[nodiscard]] bool add_chunk(span_request const& what, Then&& then) {
-        upstream::call under_way(m_upstream);
-        chunk* fresh = nullptr;
-        POOLED_TRY { fresh = take_chunk(what, under_way); }
+    // As take_chunk(). When the heap cannot grow, all free spans are looked at until it can again, so that a bound is exact.
+    [[nodiscard]] chunk* take_or_note(span_request const& what, upstream::call& under_way) {
+        POOLED_TRY {
+            chunk* const fresh = take_chunk(what, under_way);
+            if (fresh == nullptr) m_was_refused = true;
+            return fresh;
+        }
         POOLED_CATCH(...) {
-            note_refusal();
+            m_was_refused = true;
             POOLED_RETHROW;
         }
-        if (fresh == nullptr) return note_refusal(), false;
-        scoped_lock const lock(m_mutex);
-        link(*fresh);
-        under_way.settle();
-        then(*fresh);
-        return true;
     }
 
-    // The heap cannot grow: until it can again, all free spans are looked at, so that a bound is exact. Takes the lock.
-    void note_refusal() noexcept {
-        scoped_lock const lock(m_mutex);
-        m_was_refused = true;
+    // What is done without the lock while its holder does not run: heap/apart.hpp.
+    [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
+    void leave(slab& s) noexcept;
+    void leave(chunk& fresh, upstream::call& under_way) noexcept;
+    void do_apart() noexcept {
+        if (!m_left_spans.empty() || !m_fresh_chunks.empty()) [[unlikely]]
+            do_apart_slow();
     }
+    void do_apart_slow() noexcept;
 
     // The functions that follow require the lock, unless noted.
+
+    void begin_use(slab& taken, class_index c, bool are_free) noexcept {
+        taken.assign(c, are_free);
+        note_use(taken);
+        if (taken.owner->has_purged) taken.note_purged();
+    }
 
     // A chunk's spans are taken from its start on, as far as they are free.
     static void note_use(slab& s) noexcept {
@@ -347,7 +383,7 @@ private:
         in.held += static_cast<std::uint32_t>(count);
         return taken;
     }
-    void note_gain() noexcept { m_gains.add(2); }
+    void note_gain() noexcept { m_gains.fetch_add(2, std::memory_order_relaxed); }  // without the lock
     // Returns the free span of which it is a part then.
     slab& make_free(slab& s) noexcept {
         note_gain();
@@ -414,7 +450,7 @@ private:
     // among the next `looks` spans.
     [[nodiscard]] slab* begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept;
     void end_leaving(slab& s) noexcept {
-        m_leaving.free.remove(s);
+        --m_leaving_spans;
         m_free.end_loan(s.granules);
         s.reserved_for = nullptr;
         m_free.move_to_end(make_free(s));  // the walk has seen it
@@ -428,7 +464,7 @@ private:
     void note_some() noexcept;
     // Takes the lock for one span at a time, and not while it calls the system: the thread may be preempted there. When it is over, no
     // bytes are left.
-    std::size_t go_on(purging& p, std::size_t looks) noexcept;
+    std::size_t go_on(purging& p, std::size_t looks, bool may_wait) noexcept;
 
     // Takes the lock. If there is an earlier reservation for the same classes, it takes over the spans of `r`.
     void settle(reservation& r) noexcept;
@@ -446,12 +482,20 @@ private:
     atomic<std::int64_t> m_next_collapse{k_no_collapse};  // not before; one thread at a time takes it
     free_spans m_free;
     reservation_list m_reservations;
-    purging m_purging;                    // in steps
-    reservation m_leaving;                // its free spans: the system is taking their pages
+    purging m_purging;      // in steps
+    reservation m_leaving;  // of spans whose pages the system is taking
+    std::size_t m_leaving_spans = 0;
     observed<chunk*> m_noting;            // the next one to be looked at, in steps; null: none
-    bool m_was_refused = false;           // the last attempt to grow failed
+    observed<bool> m_was_refused;         // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
-    observed<std::uint32_t> m_gains{1};   // odd
+    atomic<std::uint32_t> m_gains{1};     // odd
+    // Without the lock. Spans on their way to m_free, and chunks to m_chunks.
+    static slab*& next_span(slab& s) noexcept { return s.links.next; }
+    static chunk*& next_chunk(chunk& c) noexcept { return c.links.next; }
+    push_list<slab, next_span> m_left_spans;
+    push_list<chunk, next_chunk> m_left_chunks;   // in use
+    push_list<chunk, next_chunk> m_fresh_chunks;  // free
+    atomic<bool> m_is_stalled{false};             // the lock's holder did not run when it was last waited for
 };
 
 }  // namespace detail

@@ -334,6 +334,14 @@ private:
 
 POOLED_STATE(fork_gate, g_fork_gate);
 
+// While it exists, the thread is inside.
+struct fork_pass {
+    fork_pass() noexcept { g_fork_gate.enter(); }
+    ~fork_pass() { g_fork_gate.leave(); }
+    fork_pass(fork_pass const&) = delete;
+    fork_pass& operator=(fork_pass const&) = delete;
+};
+
 // Once; `is_first`: before other code of the process can register a handler. False: no memory.
 POOLED_API bool register_fork_handlers(bool is_first) noexcept;
 

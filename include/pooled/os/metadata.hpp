@@ -72,13 +72,6 @@ private:
     struct region;
 
 #if POOLED_HAS_CODE
-    // A thread that the system makes wait for pages has no lock. A fork waits for it, so that the child has these pages, too.
-    struct fork_pass {
-        fork_pass() noexcept { g_fork_gate.enter(); }
-        ~fork_pass() { g_fork_gate.leave(); }
-        fork_pass(fork_pass const&) = delete;
-        fork_pass& operator=(fork_pass const&) = delete;
-    };
     // The region of the piece, if it is no longer needed.
     [[nodiscard]] region* put(void* p, std::size_t size) noexcept;
 
@@ -150,7 +143,7 @@ POOLED_CODE void* metadata_arena::try_allocate(std::size_t bytes) noexcept {
     std::size_t const size = piece_bytes(bytes);
     if (size > k_largest_piece) return map(size, platform::k_page_bytes);
     intrusive_list<region>& list = m_regions[list_of(size)];
-    fork_pass const pass;
+    fork_pass const pass;  // a thread that the system makes wait for pages has no lock
     for (void* pages = nullptr;;) {
         {
             scoped_lock const lock(m_mutex);
@@ -170,7 +163,7 @@ POOLED_CODE void* metadata_arena::try_allocate(std::size_t bytes) noexcept {
 POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept {
     std::size_t const size = piece_bytes(bytes);
     if (size > k_largest_piece) return unmap(p, size);
-    fork_pass const pass;
+    fork_pass const pass;  // a thread that the system makes wait for pages has no lock
     if (region* const unused = put(p, size)) unmap(unused, k_region_bytes);
 }
 

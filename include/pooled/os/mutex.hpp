@@ -35,6 +35,10 @@ public:
                                 : m_mutex.wait_for(raw_mutex::k_attempts, k_moment_ns);
         });
     }
+    // As long as a critical section takes.
+    [[nodiscard]] bool spin() noexcept {
+        return try_enter([this] { return m_mutex.spin(attempts()); });
+    }
     [[nodiscard]] bool try_lock() noexcept {
         return try_enter([] { return false; });
     }
@@ -85,6 +89,9 @@ template <class Mutex>
 class try_scoped_lock {
 public:
     explicit try_scoped_lock(Mutex& m) noexcept : m_mutex(m), m_is_mine(m.try_lock()) {}
+    // False only when the holder does not run, unless the caller may wait for it.
+    try_scoped_lock(Mutex& m, bool may_wait) noexcept
+        : m_mutex(m), m_is_mine(may_wait ? (m.lock(), true) : m.try_lock_for_a_moment()) {}
     ~try_scoped_lock() {
         if (m_is_mine) m_mutex.unlock();
     }

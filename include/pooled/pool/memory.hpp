@@ -242,7 +242,7 @@ private:
     // as many slabs. Without this, 16 phases of 32 MiB held 170 MiB. The caller's cache returns the blocks that it did not need
     // lately, and so do the central lists; if slabs are reserved for the class, all caches return all blocks.
     [[nodiscard]] bool find_slab(class_index c, thread_cache* cache) noexcept {
-        if (m_caches.is_at_bound()) return m_slabs.has_free(c);
+        if (m_caches.is_at_bound()) return m_slabs.has_free(c, true);
         if (cache != nullptr) m_caches.flush_unused(*cache);
         m_caches.drain_recent();
         if (m_slabs.has_free(c)) return true;

@@ -170,7 +170,7 @@ inline bool memory_release::release_some() noexcept {
         m_caches.drain_recent();
     }
     if (m_slabs.empty_bytes() < step) return false;
-    std::size_t const released = m_slabs.release_chunks(left_free);
+    std::size_t const released = m_slabs.release_chunks(left_free, k_size_max, false);
     note_taken(released);  // what is left in chunks in use still counts
     if (m_clock.is_on() && released != 0) {
         m_returned.fetch_add(released, std::memory_order_relaxed);

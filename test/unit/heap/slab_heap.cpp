@@ -5,6 +5,7 @@
 
 #include "pooled/heap/slab_heap.hpp"
 
+#include "pooled/heap/apart.hpp"
 #include "pooled/heap/purge.hpp"
 #include "pooled/heap/reserve.hpp"
 #include "pooled/heap/upstream.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: a thread has the lock of one size class after the other for long, as one that is preempted there. Others create, exchange and free
-// blocks, begin and end, trim, count and fork meanwhile: they go round the lock (cache/defer.hpp). Each block has its owner's mark.
+// Plan: a thread has the lock of one size class after the other, or of the heap, for long, as one that is preempted there. Others create,
+// exchange and free blocks, begin and end, trim, count and fork meanwhile: they go round the lock (cache/defer.hpp, heap/apart.hpp). Each
+// block has its owner's mark.
 
 #include "pooled/pool.hpp"
 
@@ -19,6 +20,15 @@
 #include <utility>
 #include <vector>
 
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+template <>
+struct record_access<struct of_this_test> {
+    static slab_heap& heap_of(cache_set& caches) { return caches.m_pool.heap; }
+};
+}  // namespace detail
+POOLED_END_NAMESPACE
+
 namespace {
 
 using namespace stress;
@@ -27,16 +37,18 @@ using namespace pooled::detail;
 constexpr std::size_t k_sizes[] = {16, 64, 1504, 20'000, 60'000};
 constexpr auto k_long = std::chrono::milliseconds(12);  // three times as long as a thread waits
 
-// While it exists, a thread always has the lock of one of these classes.
+slab_heap& heap_of(pooled::pool& pool) {
+    return record_access<of_this_test>::heap_of(test::core_of(pool).caches());
+}
+
+// While it exists, a thread always has the lock of one of these classes, or of the heap.
 class lock_holder {
 public:
     explicit lock_holder(pooled::pool& pool)
-        : m_thread([this, &caches = test::core_of(pool).caches()] {
+        : m_thread([this, &heap = heap_of(pool), &caches = test::core_of(pool).caches()] {
               for (std::size_t i = 0; !m_stop; ++i) {
-                  central& list = caches[class_of(k_sizes[i % std::size(k_sizes)])];
-                  list.lock();
-                  std::this_thread::sleep_for(k_long);
-                  list.unlock();
+                  hold(caches[class_of(k_sizes[i % std::size(k_sizes)])]);
+                  if (i % 2 == 0) hold(heap);
               }
           }) {}
     ~lock_holder() {
@@ -47,6 +59,11 @@ public:
     lock_holder& operator=(lock_holder const&) = delete;
 
 private:
+    template <class Lock>
+    static void hold(Lock& lock) {
+        scoped_lock const held(lock);
+        std::this_thread::sleep_for(k_long);
+    }
     static class_index class_of(std::size_t bytes) {
         return bytes <= 32'768 ? class_for(bytes, 8) : large_class_for(bytes, 8);
     }
@@ -187,6 +204,18 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_thread_that_has_end
     EXPECT_EQ(pool.stats().in_use, mine.size());
     for (block const& b : mine)
         deallocate(pool, b);
+    expect_nothing_lost();
+}
+
+// Their slabs come from the heap, and return to it.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_thread) {
+    heap_of(pool).lock();
+    std::thread([&] {
+        for (std::uint64_t seed = 0; seed < 24; ++seed)
+            use(seed);
+        exchanged.drain([&](block b) { deallocate(pool, b); });
+    }).join();
+    heap_of(pool).unlock();
     expect_nothing_lost();
 }
 

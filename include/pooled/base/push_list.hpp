@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A list to which any thread adds an element, and of which one takes all: for what a thread leaves to another one.
+//
+// Any thread may call, without a lock, and waits for none. O(1). An element's `next` is the list's until the element is taken.
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/config.hpp"
+
+#include <atomic>
+#include <utility>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+
+// `NextOf` returns a reference to the element's pointer to the next one.
+template <class T, T*& (*NextOf)(T&) noexcept>
+class push_list {
+public:
+    [[nodiscard]] bool empty() const noexcept { return m_first.load(std::memory_order_relaxed) == nullptr; }
+    // release: pairs with the acquire in take_all().
+    void push(T& one) noexcept {
+        T* first = m_first.load(std::memory_order_relaxed);
+        do
+            NextOf(one) = first;
+        while (!m_first.compare_exchange_strong(first, &one, std::memory_order_release));
+    }
+    // The last one first; null: none. acquire: pairs with the release in push().
+    [[nodiscard]] T* take_all() noexcept {
+        return empty() ? nullptr : m_first.exchange(nullptr, std::memory_order_acquire);
+    }
+    // Those of take_all(). `visit` may do with an element what it likes.
+    template <class Visit>
+    static void for_each(T* taken, Visit&& visit) noexcept {
+        while (taken != nullptr)
+            visit(*std::exchange(taken, NextOf(*taken)));
+    }
+
+private:
+    template <class>
+    friend struct record_access;
+    std_atomics::atomic<T*> m_first{nullptr};
+};
+
+}  // namespace detail
+POOLED_END_NAMESPACE
