@@ -40,6 +40,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory_resource>
 #include <new>
 #include <type_traits>
@@ -127,6 +128,13 @@ public:
         forget_small_chunks();
     }
     ~resource_pool() override { release(); }
+
+    // As of the standard libraries' resources, the constructor calls no operator new of the program.
+    static void* operator new(std::size_t bytes) {
+        if (void* const p = std::malloc(bytes)) return p;
+        POOLED_THROW(std::bad_alloc());
+    }
+    static void operator delete(void* p) noexcept { std::free(p); }
 
     [[nodiscard]] std::pmr::memory_resource* upstream() const noexcept { return m_upstream; }
     [[nodiscard]] std::pmr::pool_options const& options() const noexcept { return m_options; }
