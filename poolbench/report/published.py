@@ -34,8 +34,9 @@ def _found(estimated: Rows, table: dict, *where: Where) -> Rows:
     wanted = {**USUAL, "workload": table["workload"], **table.get("where", {})}
     for each in where:
         wanted |= each
+    wanted.setdefault("measure", TIME)
     # A cell at another scale than the workload's largest is another experiment.
-    rows = [row for row in matching(estimated, wanted) if row["measure"] == TIME and not row["cell"].cut_short]
+    rows = [row for row in matching(estimated, wanted) if not row["cell"].cut_short]
     largest = max((row["scale"] for row in rows), default=0)
     return [row for row in rows if row["scale"] == largest]
 
@@ -97,6 +98,13 @@ def _against_step(table: dict, estimated: Rows) -> chart.Chart | None:
     return chart.draw(title, f"{title}, a group of rows for each pattern and malloc.", "ns per item", lines)
 
 
+def _label(table: dict, row: dict, estimated: Rows) -> str:
+    """The row's name, and the toolchain or malloc of which the file has nothing."""
+    wanted = {**USUAL, **table.get("where", {}), **row["where"]}
+    lacks = [wanted[axis] for axis in ("toolchain", "malloc") if all(it[axis] != wanted[axis] for it in estimated)]
+    return ": no ".join([row["name"], *lacks])
+
+
 @dataclass(frozen=True)
 class Comparison:
     sheet: Sheet
@@ -120,7 +128,7 @@ def comparison(table: dict, estimated: Rows) -> Comparison:
     theirs, ours = _values(table, published), _values(table, here)
     # A column without a published figure is shown as measured here alone.
     told = {name for _, name in [at for at, figure in published.items() if figure is not None]}
-    headings, lines = [""], [[row["name"]] for row in rows]
+    headings, lines = [""], [[_label(table, row, estimated)] for row in rows]
     for column in columns:
         name = column["name"]
         if name in told:

@@ -14,7 +14,7 @@
 //
 // A unique_ptr therefore becomes an rc_ptr by one store. The last owner, if it is also the only reference (strong = weak = 1),
 // drops without a locked instruction, since no other thread can take a reference any more.
-// Overflow of a count ends the process with a message; that is 67 million owners of one object, or 16 million observers.
+// Overflow of a count ends the process with a message; that is 33 million owners of one object, or 16 million observers.
 //
 // Elements have no extents: the rows of int[n][4] are 4 n elements. They are destroyed from last to first. An array is never deferred;
 // objects that its elements own may be.
@@ -53,8 +53,9 @@ struct count_header {
     static constexpr std::uint64_t k_unique = k_weak_one;  // owned by a unique_ptr
     static_assert((k_strong_mask ^ k_weak_mask) == (std::uint64_t{1} << k_type_shift) - 1);
 
-    // Even if several threads pass the limit at the same moment, the count stays below the mask.
-    static constexpr std::uint64_t k_strong_limit = k_strong_mask - (std::uint64_t{1} << 20);
+    // Even if several threads pass the limit at the same moment, the count stays below the mask. A count beyond that of owners has a bit
+    // of its own, so that one instruction finds it.
+    static constexpr std::uint64_t k_strong_limit = k_strong_mask / 2;
     static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
 
     atomic<std::uint64_t> word;
@@ -64,6 +65,12 @@ struct count_header {
     }
     [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
     [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
+    [[nodiscard]] static bool is_beyond_limit(std::uint64_t word) noexcept {
+        return (word & (k_strong_limit + 1)) != 0;
+    }
+    [[nodiscard]] static bool has_several_owners(std::uint64_t word) noexcept {
+        return (word & (k_strong_mask - k_strong_one)) != 0;
+    }
 
     // Of an object whose only owner drops it, and which may observe itself after its destructor has run.
     void release_owner() noexcept {
@@ -103,7 +110,7 @@ struct count_header {
 static_assert(sizeof(count_header) == 8);
 
 [[noreturn]] POOLED_NOINLINE inline void count_overflow() {
-    POOLED_FAIL("pooled: more than 66 million rc_ptr, or 15 million weak_rc_ptr, to one object");
+    POOLED_FAIL("pooled: more than 33 million rc_ptr, or 15 million weak_rc_ptr, to one object");
     __builtin_unreachable();
 }
 
@@ -119,8 +126,7 @@ template <bool IsAtomic>
 struct counting {
     // Requires an owner.
     static void add_strong(count_header& h) noexcept {
-        if (count_header::strong_in(add(h, count_header::k_strong_one)) > count_header::k_strong_limit)
-            [[unlikely]]
+        if (count_header::is_beyond_limit(add(h, count_header::k_strong_one))) [[unlikely]]
             count_overflow();
     }
     // Requires an owner or an observer.
@@ -133,7 +139,7 @@ struct counting {
         std::uint64_t now = h.word.load(std::memory_order_relaxed);
         do {
             if (count_header::strong_in(now) == 0) return false;
-            if (count_header::strong_in(now) > count_header::k_strong_limit) [[unlikely]]
+            if (count_header::is_beyond_limit(now)) [[unlikely]]
                 count_overflow();
             if (!IsAtomic || is_single_threaded()) {
                 h.word.store(now + count_header::k_strong_one, std::memory_order_relaxed);
@@ -147,13 +153,17 @@ struct counting {
     POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
         // acquire: pairs with the acq_rel below by owners that dropped the object earlier.
         std::uint64_t now = h.word.load(IsAtomic ? std::memory_order_acquire : std::memory_order_relaxed);
-        if (h.retires(now, count_header::k_sole)) return;
+        bool const has_others = count_header::has_several_owners(now);
+        if (!has_others && h.retires(now, count_header::k_sole)) return;
         instrument::expect_in_use(&h);
-        if (!IsAtomic || is_single_threaded())
+        if (!IsAtomic || is_single_threaded()) {
             h.word.store(now - count_header::k_strong_one, std::memory_order_relaxed);
-        else
+            if (has_others) return;
+        } else {
             now = h.word.fetch_sub(count_header::k_strong_one, std::memory_order_acq_rel);
-        if (count_header::strong_in(now) == count_header::k_strong_one) retire_last(h, now);
+            if (count_header::strong_in(now) != count_header::k_strong_one) return;
+        }
+        retire_last(h, now);
     }
 
 private:

@@ -514,8 +514,8 @@ TYPED_TEST(count_word, tells_of_too_many_owners_before_it_wraps_round) {
     count_header h{TestFixture::k_type | count_header::k_weak_one | count_header::k_strong_limit};
     TypeParam::add_strong(h);
     EXPECT_EQ(this->strong(h), count_header::k_strong_limit + 1);
-    EXPECT_DEATH(TypeParam::add_strong(h), "more than 66 million rc_ptr");
-    EXPECT_DEATH(static_cast<void>(TypeParam::try_add_strong(h)), "more than 66 million rc_ptr");
+    EXPECT_DEATH(TypeParam::add_strong(h), "more than 33 million rc_ptr");
+    EXPECT_DEATH(static_cast<void>(TypeParam::try_add_strong(h)), "more than 33 million rc_ptr");
 }
 
 TYPED_TEST(count_word, tells_of_too_many_observers_before_it_wraps_round) {
