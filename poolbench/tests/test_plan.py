@@ -76,7 +76,7 @@ def test_a_quick_run_builds_with_other_toolchains_what_a_published_table_needs_a
     described, all_of_it = description.load(), Selection()
     built = matrix.wanted_units("quick", described, all_of_it, "gcc", "gcc")
     assert {"create_drop/.*", "e14_programs/pooled"} <= set(built) and "e5_handoff/tbb_scalable" not in built
-    of_article = {f"e1_list_churn/{name}" for name in ("new", "make_shared", "boost_fast_pool")}
+    of_article = {f"e1_list_churn/{name}" for name in ("new", "make_shared", "boost_fast_pool", "pooled")}
     assert set(matrix.wanted_units("quick", described, all_of_it, "clang-libcxx", "gcc")) == of_article
     assert matrix.wanted_units("quick", described, all_of_it, "clang-libcxx", "clang-libcxx") == built
     assert "e1_list_churn/new" in matrix.wanted_units("full", described, all_of_it, "clang-libcxx", "gcc")

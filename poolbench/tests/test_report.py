@@ -170,6 +170,7 @@ def test_a_published_figure_stands_beside_ours_and_what_was_not_measured_is_said
     assert gcc["fast_pool, here"] == "not measured"
     assert "Ryzen 7 5800H" in found.sheet.note
     assert len(found.pictures) == 1
+    assert [row[0] for row in found.sheet.rows[2:4]] == ["Clang, libc++: no clang-libcxx", "GCC, tcmalloc: no tcmalloc"]
 
 
 def test_a_published_gain_is_that_of_a_pool_of_the_published_structure_and_ours_stands_beside_it():
