@@ -165,16 +165,6 @@ void read_stats() noexcept {
     }
 }
 
-// Whether a sized delete believes the size.
-[[nodiscard]] bool read_trust() noexcept {
-    constexpr char const* k_name = "POOLED_TRUST_SIZES";
-    char const* const value = platform::trusted_variable(k_name);
-    if (value == nullptr || std::string_view(value) == "1") return true;
-    if (std::string_view(value) == "0") return false;
-    report_variable(k_name, value, "0: each sized delete looks its block up; 1 is the default");
-    return true;
-}
-
 // Never ends. Before the first round the process has started, and so has what the thread needs.
 void* work_in_background(void*) noexcept {
     constexpr timespec k_pause{.tv_sec = 0, .tv_nsec = 250'000'000};
@@ -186,12 +176,10 @@ void* work_in_background(void*) noexcept {
 
 // With POOLED_BACKGROUND=1. A forked child has no such thread, and goes on as without.
 void start_background() noexcept {
-    constexpr char const* k_name = "POOLED_BACKGROUND";
-    char const* const value = platform::trusted_variable(k_name);
-    if (value == nullptr || *value == '\0' || std::string_view(value) == "0") return;
-    if (std::string_view(value) != "1")
-        return report_variable(
-            k_name, value, "1: a thread collapses huge pages and returns unused memory; 0 is the default");
+    if (!platform::read_switch(
+            "POOLED_BACKGROUND", false,
+            "1: a thread collapses huge pages and returns unused memory; 0 is the default"))
+        return;
     sigset_t all;
     sigset_t before;
     ::sigfillset(&all);  // the program's signals are for its own threads
@@ -230,7 +218,10 @@ void start() {
                  "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without "
                  "the sanitizer");
     find_next_malloc();
-    if (!is_delete_replaced() && read_trust()) choose_place();
+    // Whether a sized delete believes the size.
+    bool const trusts = platform::read_switch("POOLED_TRUST_SIZES", true,
+                                              "0: each sized delete looks its block up; 1 is the default");
+    if (trusts && !is_delete_replaced()) choose_place();
 #if POOLED_PRELOADED
     g_registry.begin_as_new();
 #endif

@@ -75,34 +75,17 @@ public:
     template <class Other>
     constexpr allocator(allocator<Other> const&) noexcept {}  // NOLINT: allocators convert
 
-    [[nodiscard]] T* allocate(std::size_t n) {
+    // One of void is for rebinding.
+    [[nodiscard]] T* allocate(std::size_t n)
+        requires(!std::is_void_v<T>)
+    {
         return detail::allocate_objects<T>(detail::in_default_pool(), n);
     }
-    void deallocate(T* p, std::size_t n) noexcept {
+    void deallocate(T* p, std::size_t n) noexcept
+        requires(!std::is_void_v<T>)
+    {
         detail::deallocate_objects(detail::in_default_pool(), p, n);
     }
-
-    template <class Other>
-    [[nodiscard]] friend constexpr bool operator==(allocator const&, allocator<Other> const&) noexcept {
-        return true;
-    }
-};
-
-// For rebinding: there are no objects of void to allocate.
-template <>
-class allocator<void> {
-public:
-    using value_type = void;
-    using size_type = std::size_t;
-    using difference_type = std::ptrdiff_t;
-    using is_always_equal = std::true_type;
-    using propagate_on_container_copy_assignment = std::false_type;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap = std::true_type;
-
-    constexpr allocator() noexcept = default;
-    template <class Other>
-    constexpr allocator(allocator<Other> const&) noexcept {}  // NOLINT: allocators convert
 
     template <class Other>
     [[nodiscard]] friend constexpr bool operator==(allocator const&, allocator<Other> const&) noexcept {

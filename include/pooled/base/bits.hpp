@@ -42,7 +42,7 @@ inline constexpr std::size_t k_size_max = (std::numeric_limits<std::size_t>::max
     return b != 0 && a > k_size_max / b ? k_size_max : a * b;
 }
 
-[[nodiscard]] inline std::uintptr_t address_of(void const* p) noexcept {
+[[nodiscard]] inline std::uintptr_t address_of(void const volatile* p) noexcept {
     return reinterpret_cast<std::uintptr_t>(p);
 }
 

@@ -354,6 +354,7 @@ POOLED_API bool register_fork_handlers(bool is_first) noexcept;
 
 #if POOLED_HAS_CODE
 POOLED_NOINLINE POOLED_CODE void fork_gate::enter() noexcept {
+    if constexpr (!platform::k_has_fork) return;
     fork_gate_thread& self = own_state();
     if (self.locks++ != 0) return;
     if (self.forks != 0) [[unlikely]]
@@ -361,6 +362,7 @@ POOLED_NOINLINE POOLED_CODE void fork_gate::enter() noexcept {
     enter_first(self);
 }
 POOLED_NOINLINE POOLED_CODE void fork_gate::leave() noexcept {
+    if constexpr (!platform::k_has_fork) return;
     fork_gate_thread& self = own_state();
     if (--self.locks != 0 || self.has_turn) return;
     if (self.own != nullptr)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate (where there
-// are forks). That of a pool for one thread does nothing.
+// The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate. That of a pool for
+// one thread does nothing.
 // Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/fork_gate.hpp"
-#include "pooled/os/platform.hpp"
 #include "pooled/os/raw_mutex.hpp"
 
 POOLED_BEGIN_NAMESPACE
@@ -21,7 +20,7 @@ public:
 
     void lock() noexcept {
         if (m_is_local) return;
-        if constexpr (platform::k_has_fork) g_fork_gate.enter();
+        g_fork_gate.enter();
         if (!m_mutex.try_lock()) [[unlikely]]
             m_mutex.wait(attempts());
     }
@@ -45,7 +44,7 @@ public:
     void unlock() noexcept {
         if (m_is_local) return;
         m_mutex.unlock();
-        if constexpr (platform::k_has_fork) g_fork_gate.leave();
+        g_fork_gate.leave();
     }
 
 private:
@@ -59,10 +58,9 @@ private:
     template <class Wait>
     [[nodiscard]] bool try_enter(Wait&& wait) noexcept {
         if (m_is_local) return true;
-        if constexpr (platform::k_has_fork) g_fork_gate.enter();
+        g_fork_gate.enter();
         bool const is_mine = m_mutex.try_lock() || wait();
-        if constexpr (platform::k_has_fork)
-            if (!is_mine) g_fork_gate.leave();
+        if (!is_mine) g_fork_gate.leave();
         return is_mine;
     }
 

@@ -34,7 +34,9 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-#if defined(__linux__)
+#if !POOLED_HAS_CODE
+struct system_platform {};
+#elif defined(__linux__)
 using system_platform = linux_platform;
 #elif defined(_WIN32)
 using system_platform = windows_platform;
@@ -154,6 +156,15 @@ struct platform : system_platform {
 
     // A variable of the environment; null where it is not set, or where another user set it (a program that runs setuid).
     [[nodiscard]] POOLED_API static char const* trusted_variable(char const* name) noexcept;
+
+    // A variable of the environment that is 0 or 1; `otherwise` where it is not set. Another value is reported, with `what` it may be.
+    [[nodiscard]] static bool read_switch(char const* name, bool otherwise, char const* what) noexcept {
+        char const* const value = trusted_variable(name);
+        if (value == nullptr || *value == '\0') return otherwise;
+        if (value[1] == '\0' && (*value == '0' || *value == '1')) return *value == '1';
+        detail::report_variable(name, value, what);
+        return otherwise;
+    }
 
     // For a loop that waits until another processor has executed a few hundred instructions at most.
     static void relax() noexcept {
@@ -284,16 +295,11 @@ struct platform : system_platform {
     // the default. Read once, when the first pool is made.
     [[nodiscard]] static bool allows_huge_pages() noexcept {
         int allows = g_allows_huge_pages.load(std::memory_order_relaxed);
-        if (allows != 0) return allows == 1;
-        constexpr char const* k_name = "POOLED_HUGE_PAGES";
-        char const* const value = trusted_variable(k_name);
-        bool const is_digit = value != nullptr && (value[0] == '0' || value[0] == '1') && value[1] == '\0';
-        allows = is_digit && value[0] == '0' ? -1 : 1;
-        int unread = 0;
-        bool const is_first =
-            g_allows_huge_pages.compare_exchange_strong(unread, allows, std::memory_order_relaxed);
-        if (is_first && value != nullptr && !is_digit)
-            detail::report_variable(k_name, value, "0 turns huge pages off, 1 is the default");
+        if (allows == 0) {
+            allows =
+                read_switch("POOLED_HUGE_PAGES", true, "0 turns huge pages off, 1 is the default") ? 1 : -1;
+            g_allows_huge_pages.store(allows, std::memory_order_relaxed);
+        }
         return allows == 1;
     }
 

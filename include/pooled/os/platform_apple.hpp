@@ -3,32 +3,29 @@
 
 // The contract of os/platform.hpp by macOS: what it has beyond POSIX. Compiled and linked by `make lint`, never run.
 
+#include "pooled/config.hpp"
+
+#if POOLED_HAS_CODE
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/platform_posix.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
-#if POOLED_HAS_CODE
 #include <pthread.h>
 #include <sys/mman.h>
-#endif
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-#if POOLED_HAS_CODE
 // What std::atomic::wait() of the system's library calls, too; os_sync_wait_on_address() is there since macOS 14.4.
 extern "C" int pooled_ulock_wait(std::uint32_t operation, void* at, std::uint64_t value,
                                  std::uint32_t microseconds) POOLED_SYMBOL("__ulock_wait");
 extern "C" int pooled_ulock_wake(std::uint32_t operation, void* at, std::uint64_t)
     POOLED_SYMBOL("__ulock_wake");
-#endif
 
 struct apple_platform : posix_platform {
-#if POOLED_HAS_CODE
     static constexpr std::uint32_t k_compare_and_wait = 0x1000001;  // UL_COMPARE_AND_WAIT | ULF_NO_ERRNO
     static constexpr std::uint32_t k_wake_all = 0x100;              // ULF_WAKE_ALL
 
@@ -55,8 +52,9 @@ struct apple_platform : posix_platform {
     static void wake_all(atomic<std::uint32_t>& state) noexcept {
         pooled_ulock_wake(k_compare_and_wait | k_wake_all, &state, 0);
     }
-#endif
 };
 
 }  // namespace detail
 POOLED_END_NAMESPACE
+
+#endif

@@ -3,31 +3,29 @@
 
 // The contract of os/platform.hpp by Linux: what it has beyond POSIX, by its system calls.
 
-#include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/platform_posix.hpp"
-
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 #if POOLED_HAS_CODE
+#include "pooled/base/atomics.hpp"
+#include "pooled/os/platform_posix.hpp"
+
 #include <limits.h>
 #include <time.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#endif
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-#if POOLED_HAS_CODE
 // Huge pages, as far as they are quick to get.
 //
 // The first touch of a huge page takes 0.2 ms, which 512 small ones exceed. But it takes 5 ms where a hypervisor had taken the memory
@@ -35,9 +33,8 @@ namespace detail {
 // for twenty times as long: slow ones take at most a twentieth of the time. The state is the machine's: one for all pools.
 POOLED_STATE(atomic<std::int64_t>, g_small_pages_until, {0});
 POOLED_STATE(atomic<bool>, g_has_huge_pages, {false});  // the system has provided one
-#endif
 
-#if POOLED_HAS_CODE && defined(__GLIBC__)
+#if defined(__GLIBC__)
 // Weak: versions may differ in what they export.
 extern "C" {
 [[gnu::weak]] void pooled_lock_streams() POOLED_SYMBOL("_IO_list_lock");
@@ -49,7 +46,6 @@ extern "C" {
 struct linux_platform : posix_platform {
     static constexpr bool k_discards_to_zero = true;
 
-#if POOLED_HAS_CODE
     // Of the kernel's interface, whose headers would be included in every user's code: test/unit/os/platform.cpp compares them.
     static constexpr int k_futex_wait = 128;       // FUTEX_WAIT_PRIVATE
     static constexpr int k_futex_wake = 129;       // FUTEX_WAKE_PRIVATE
@@ -208,8 +204,9 @@ private:
             g_small_pages_until.store(coarse_time() + 20 * took, std::memory_order_relaxed);
         return took;
     }
-#endif
 };
 
 }  // namespace detail
 POOLED_END_NAMESPACE
+
+#endif

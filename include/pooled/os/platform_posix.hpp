@@ -25,11 +25,6 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// Under a name of the library's own: <pthread.h> would be included in every user's code. With glibc it belongs to the file that
-// calls it, and forgets the handlers when that is unloaded.
-extern "C" int pooled_at_fork(void (*prepare)(), void (*parent)(), void (*child)())
-    POOLED_SYMBOL("pthread_atfork");
-
 // Where map_pages() maps: below `end`, the lower end of what it mapped last, or the upper end of what was unmapped since. A program may
 // choose a place for all mappings. If something is mapped there already, a second try is made below `next`, which passes through the place
 // from its top to its bottom, and again. Both are hints.
@@ -67,6 +62,8 @@ struct map_places {
 };
 POOLED_STATE(map_places, g_map_places, {});
 
+#if POOLED_HAS_CODE
+
 struct posix_platform {
     static constexpr std::size_t k_map_unit = 4096;
     static constexpr bool k_discards_to_zero = false;
@@ -76,10 +73,9 @@ struct posix_platform {
     static constexpr int k_tries = 4;
 
     [[nodiscard]] static bool at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
-        return pooled_at_fork(prepare, parent, child) == 0;
+        return ::pthread_atfork(prepare, parent, child) == 0;
     }
 
-#if POOLED_HAS_CODE
     [[nodiscard]] static std::size_t page_bytes() noexcept {
         long const bytes = ::sysconf(_SC_PAGESIZE);
         return bytes > long{k_map_unit} ? static_cast<std::size_t>(bytes) : k_map_unit;
@@ -252,8 +248,9 @@ private:
         if (before != align) ::munmap(p + length, align - before);
         return p;
     }
-#endif
 };
+
+#endif
 
 }  // namespace detail
 POOLED_END_NAMESPACE

@@ -7,9 +7,11 @@
 // test/unit/os/platform_windows.cpp compares them. Those of Windows 10, or of libraries that a program does not link to, are looked up
 // by name.
 
+#include "pooled/config.hpp"
+
+#if POOLED_HAS_CODE
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 
 #include <array>
 #include <atomic>
@@ -21,7 +23,6 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-#if POOLED_HAS_CODE
 extern "C" {
 void* pooled_virtual_alloc(void* at, std::size_t bytes, std::uint32_t type, std::uint32_t protection)
     POOLED_SYMBOL("VirtualAlloc");
@@ -112,7 +113,6 @@ inline void on_thread_event(void*, std::uint32_t reason, void*) noexcept {
 }
 // The linker sorts the callbacks: after those of the compiler's library, up to XLF.
 POOLED_USED __attribute__((section(".CRT$XLY"))) POOLED_STATE(auto*, g_on_thread_event, = &on_thread_event);
-#endif
 
 struct windows_platform {
     static constexpr std::size_t k_map_unit = 65536;
@@ -120,8 +120,6 @@ struct windows_platform {
     static constexpr bool k_has_fork = false;
 
     [[nodiscard]] static bool at_fork(void (*)(), void (*)(), void (*)()) noexcept { return true; }
-
-#if POOLED_HAS_CODE
     [[nodiscard]] static bool lock_streams() noexcept { return false; }
     static void unlock_streams() noexcept {}
     [[nodiscard]] static std::uint64_t process() noexcept { return 0; }
@@ -254,8 +252,9 @@ struct windows_platform {
         auto* const this_process = reinterpret_cast<void*>(~std::uintptr_t{0});
         return pooled_read_memory(this_process, from, to, bytes, &read) != 0 ? bytes : 0;
     }
-#endif
 };
 
 }  // namespace detail
 POOLED_END_NAMESPACE
+
+#endif

@@ -72,16 +72,7 @@ public:
             platform_atomics::wake_one(m_state);
     }
 
-    // The same in a process of one thread, without a locked instruction. A lock that is taken so may be freed by unlock(), and the
-    // other way round: who starts a thread orders what was before, and who joins the last one sees what it did.
-    void lock_alone() noexcept {
-        if (m_state.load(std::memory_order_relaxed) != k_free) [[unlikely]]
-            return wait(k_attempts);
-        m_state.store(k_held, std::memory_order_relaxed);
-    }
-    void unlock_alone() noexcept { m_state.store(k_free, std::memory_order_relaxed); }
-
-private:
+protected:
     template <class>
     friend struct record_access;
     static constexpr std::uint32_t k_free = 0;

@@ -27,13 +27,15 @@ public:
 
     // Requires an object whose block has a header; it starts at `start`.
     handle(T* object, void const volatile* start) noexcept
-        : handle(object, address_of(object) - address_of(start)) {}
+        : handle(object, detail::address_of(object) - detail::address_of(start)) {}
 
     // The object of `other`, seen as a T.
     template <class Other>
     handle(handle<Other> const& other, T* object) noexcept
-        : handle(object,
-                 other.empty() ? 0 : other.offset() + (address_of(object) - address_of(other.get()))) {}
+        : handle(object, other.empty() ? 0
+                                       : other.offset() +
+                                             (detail::address_of(object) - detail::address_of(other.get()))) {
+    }
 
     // The object of `other`, which may be destroyed: only the owner order and the header are used from now on.
     template <class Other>
@@ -67,12 +69,8 @@ private:
     static constexpr std::uintptr_t k_address_mask = (std::uintptr_t{1} << k_offset_shift) - 1;
     static_assert(sizeof(std::uintptr_t) == 8, "pooled::rc_ptr needs 64-bit addresses");
 
-    [[nodiscard]] static std::uintptr_t address_of(void const volatile* p) noexcept {
-        return reinterpret_cast<std::uintptr_t>(p);
-    }
-
     handle(T* object, std::uintptr_t offset) noexcept
-        : m_bits(address_of(object) | offset << k_offset_shift) {
+        : m_bits(detail::address_of(object) | offset << k_offset_shift) {
         POOLED_CHECK(offset < (std::uintptr_t{1} << 16),
                      "pooled::rc_ptr: a base class that lies 64 KiB or more into its object");
         if (POOLED_SANITIZE != 0 && offset != 0) sanitizer::hide_pointer(object);

@@ -490,14 +490,19 @@ struct null_mutex {
     static void lock() noexcept {}
     static void unlock() noexcept {}
 };
-// Locks for nothing but a comparison while the process has one thread, as the C library's mutex does for Boost.
+// Locks for nothing but a comparison while the process has one thread, as the C library's mutex does for Boost. One that is locked so may be
+// unlocked otherwise, and the other way round: who starts a thread orders what was before, and who joins the last one sees what it did.
 class process_mutex : public detail::raw_mutex {
 public:
     POOLED_ALWAYS_INLINE void lock() noexcept {
-        detail::is_single_threaded() ? detail::raw_mutex::lock_alone() : detail::raw_mutex::lock();
+        if (!detail::is_single_threaded()) return detail::raw_mutex::lock();
+        if (m_state.load(std::memory_order_relaxed) != k_free) [[unlikely]]
+            return wait(k_attempts);
+        m_state.store(k_held, std::memory_order_relaxed);
     }
     POOLED_ALWAYS_INLINE void unlock() noexcept {
-        detail::is_single_threaded() ? detail::raw_mutex::unlock_alone() : detail::raw_mutex::unlock();
+        detail::is_single_threaded() ? m_state.store(k_free, std::memory_order_relaxed)
+                                     : detail::raw_mutex::unlock();
     }
 };
 // Boost's macros.
