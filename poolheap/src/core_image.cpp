@@ -3,7 +3,8 @@
 // A core file as an image. Of read-only memory a core file has at most the first pages, so the rest is read from the files that the
 // program had mapped, unless their build-ids say that they are others by now.
 
-#include "registers.hpp"
+#include "elf.hpp"
+#include "image.hpp"
 
 #include <algorithm>
 #include <map>
@@ -28,8 +29,8 @@ public:
     explicit core_image(std::shared_ptr<elf_file const> file) : m_file(std::move(file)) {
         std::uint64_t missing = 0;
         std::vector<std::pair<mapping, byte_span>> found;
-        for (GElf_Phdr const& s : m_file->segments()) {
-            byte_span const content = part_of(m_file->bytes(), s.p_offset, s.p_filesz);
+        for (GElf_Phdr const& s : m_file->segments) {
+            byte_span const content = part_of(m_file->bytes, s.p_offset, s.p_filesz);
             if (s.p_type == PT_NOTE) read_notes(s);
             if (s.p_type != PT_LOAD || s.p_memsz == 0 || s.p_vaddr + s.p_memsz < s.p_vaddr) continue;
             missing += s.p_filesz - content.size();
@@ -38,7 +39,7 @@ public:
                                part_of(content, 0, s.p_memsz));
         }
         if (found.empty() || m_threads.empty())
-            throw error(m_file->path() + " is truncated: its " + (found.empty() ? "memory" : "threads") +
+            throw error(m_file->path + " is truncated: its " + (found.empty() ? "memory" : "threads") +
                         " are missing. Was the disk full, or the limit of core files (ulimit -c) too low?");
         if (missing != 0)
             m_remarks.push_back("The core file is truncated: " + std::to_string(missing) +
@@ -49,7 +50,7 @@ public:
             if (m.path.empty()) m.readable = m.readable && !content.empty();
             if (m.path.empty() && m.readable) m.end = m.begin + content.size();
             if (!m_mappings.empty() && m.begin < m_mappings.back().end)
-                throw error(m_file->path() + " is damaged: its memory ranges overlap. Take another one.");
+                throw error(m_file->path + " is damaged: its memory ranges overlap. Take another one.");
             m_mappings.push_back(std::move(m));
             m_contents.push_back(content);
         }
@@ -70,7 +71,7 @@ public:
                 part_of(m_contents[static_cast<std::size_t>(m - m_mappings.data())], within, wanted);
             if (found.empty())
                 if (elf_file const* const file = file_of(*m))
-                    found = part_of(file->bytes(), m->offset + within, wanted);
+                    found = part_of(file->bytes, m->offset + within, wanted);
             if (found.empty()) break;
             std::memcpy(to.data() + done, found.data(), found.size());
             done += found.size();
@@ -84,32 +85,30 @@ private:
     };
 
     void read_notes(GElf_Phdr const& of) {
-        Elf_Data* const all = elf_getdata_rawchunk(m_file->elf(), static_cast<std::int64_t>(of.p_offset),
+        Elf_Data* const all = elf_getdata_rawchunk(m_file->elf, static_cast<std::int64_t>(of.p_offset),
                                                    of.p_filesz, ELF_T_NHDR);
         if (all == nullptr) return;
         byte_span const bytes = std::as_bytes(std::span(static_cast<char const*>(all->d_buf), all->d_size));
-        std::uint16_t const machine = m_file->header().e_machine;
+        std::uint16_t const machine = m_file->header.e_machine;
         GElf_Nhdr note;
         std::size_t name_at = 0, content_at = 0;
         for (std::size_t at = 0; (at = gelf_getnote(all, at, &note, &name_at, &content_at)) != 0;) {
-            byte_span const content = part_of(bytes, content_at, note.n_descsz);
+            byte_span content = part_of(bytes, content_at, note.n_descsz);
             std::string_view const name = text_at(part_of(bytes, name_at, note.n_namesz), 0);
-            bool const is_core = name == "CORE";
-            if (is_core && note.n_type == NT_FILE) {
-                read_names(content);
-            } else if (is_core && note.n_type == NT_PRSTATUS) {
-                if (content.size() <= k_prstatus_registers + k_prstatus_tail) continue;
-                thread& t = m_threads.emplace_back();
-                t.id = value_at<std::int32_t>(content, k_prstatus_id).value_or(0);
-                add_registers(t, machine, NT_PRSTATUS,
-                              content.subspan(k_prstatus_registers,
-                                              content.size() - k_prstatus_registers - k_prstatus_tail));
-            } else if (!m_threads.empty() &&
-                       ((name == "LINUX" && (note.n_type == NT_X86_XSTATE || note.n_type == NT_ARM_TLS)) ||
-                        // On x86-64 it is a part of NT_X86_XSTATE.
-                        (is_core && note.n_type == NT_FPREGSET && machine != EM_X86_64))) {
-                add_registers(m_threads.back(), machine, note.n_type, content);
+            bool const is_core = name == "CORE", is_linux = name == "LINUX";
+            if (is_core && note.n_type == NT_FILE) read_names(content);
+            bool const is_thread = is_core && note.n_type == NT_PRSTATUS &&
+                                   content.size() > k_prstatus_registers + k_prstatus_tail;
+            if (is_thread) {
+                m_threads.emplace_back().id = value_at<std::int32_t>(content, k_prstatus_id).value_or(0);
+                content = content.subspan(k_prstatus_registers,
+                                          content.size() - k_prstatus_registers - k_prstatus_tail);
             }
+            // On x86-64 the floating-point registers are a part of NT_X86_XSTATE.
+            if (is_thread || (!m_threads.empty() &&
+                              ((is_linux && (note.n_type == NT_X86_XSTATE || note.n_type == NT_ARM_TLS)) ||
+                               (is_core && note.n_type == NT_FPREGSET && machine != EM_X86_64))))
+                m_threads.back().add_registers(machine, note.n_type, content);
         }
     }
 
@@ -153,7 +152,7 @@ private:
 
     static bool is_code(std::string const& path, std::uint64_t offset) {
         auto const file = elf_file::open(path);
-        return file == nullptr || std::ranges::any_of(file->segments(), [&](GElf_Phdr const& s) {
+        return file == nullptr || std::ranges::any_of(file->segments, [&](GElf_Phdr const& s) {
                    return s.p_type == PT_LOAD && (s.p_flags & PF_X) != 0 &&
                           offset >= (s.p_offset & ~std::uint64_t{4095}) && offset < s.p_offset + s.p_filesz;
                });
@@ -162,26 +161,26 @@ private:
     // The file behind a mapping, opened and compared when it is first needed; null: none, or not the same.
     elf_file const* file_of(mapping const& m) const {
         if (m.path.empty()) return nullptr;
-        if (auto const known = m_files.find(m.path); known != m_files.end()) return known->second.get();
+        // While the image is compared, it is read without the file.
+        auto const [known, is_new] = m_files.try_emplace(m.path);
+        if (!is_new) return known->second.get();
         std::string problem;
         std::shared_ptr<elf_file const> file = elf_file::open(m.path, &problem);
-        m_files.emplace(m.path, nullptr);  // while the image is compared, it is read without the file
-        bool const is_program = std::ranges::any_of(
-            m_mappings, [&](mapping const& other) { return other.executable && other.path == m.path; });
-        if (file != nullptr) {
-            auto const start = std::ranges::find_if(
-                m_mappings, [&](mapping const& other) { return other.path == m.path && other.offset == 0; });
-            std::string const mine = file->build_id();
-            auto const theirs =
-                start == m_mappings.end() ? std::nullopt : loaded_file_at(*this, start->begin);
-            if (!mine.empty() && theirs && !theirs->build_id.empty() && mine != theirs->build_id) {
-                problem = "is another build than the one that the program used";
-                file = nullptr;
-            }
+        auto const of_file = [&](auto&& is_it) {
+            return std::ranges::find_if(
+                m_mappings, [&](mapping const& other) { return other.path == m.path && is_it(other); });
+        };
+        auto const start = of_file([](mapping const& other) { return other.offset == 0; });
+        auto const theirs = start == m_mappings.end() ? std::nullopt : loaded_file_at(*this, start->begin);
+        if (file != nullptr && theirs && !file->build_id.empty() && !theirs->build_id.empty() &&
+            file->build_id != theirs->build_id) {
+            problem = "is another build than the one that the program used";
+            file = nullptr;
         }
-        if (file == nullptr && is_program)
+        if (file == nullptr &&
+            of_file([](mapping const& other) { return other.executable; }) != m_mappings.end())
             m_remarks.push_back(m.path + " " + problem + ", so types and symbols of it are not known.");
-        return (m_files[m.path] = std::move(file)).get();
+        return (known->second = std::move(file)).get();
     }
 
     std::shared_ptr<elf_file const> m_file;
@@ -201,8 +200,8 @@ std::unique_ptr<image> open_core(std::string const& path) {
     auto file = elf_file::open(path, &problem);
     if (file == nullptr)
         throw error(path + " " + problem + ". Give the number of a process, or a core file.");
-    auto const machine = file->header().e_machine;
-    if (file->header().e_type != ET_CORE)
+    auto const machine = file->header.e_machine;
+    if (file->header.e_type != ET_CORE)
         throw error(path +
                     " is a program or library, no core file. Give the number of a process, or a core file.");
     if (machine != EM_X86_64 && machine != EM_AARCH64 && machine != EM_RISCV)

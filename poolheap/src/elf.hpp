@@ -33,31 +33,21 @@ template <class T>
     return value;
 }
 
-class elf_file {
-public:
+struct elf_file {
     // Null: it is no 64-bit little-endian ELF file, or cannot be opened. `problem` then says why, after the file's name.
     static std::shared_ptr<elf_file const> open(std::string const& path, std::string* problem = nullptr);
+    elf_file() = default;
     ~elf_file();
     elf_file(elf_file const&) = delete;
     elf_file& operator=(elf_file const&) = delete;
 
-    [[nodiscard]] std::string const& path() const { return m_path; }
-    [[nodiscard]] Elf* elf() const { return m_elf; }
-    [[nodiscard]] GElf_Ehdr const& header() const { return m_header; }
-    [[nodiscard]] std::span<GElf_Phdr const> segments() const { return m_segments; }
-    [[nodiscard]] byte_span bytes() const { return m_bytes; }
-    // Its bytes; empty: it has none.
-    [[nodiscard]] std::string build_id() const;
-
-private:
-    elf_file() = default;
-
-    std::string m_path;
-    int m_descriptor = -1;
-    Elf* m_elf = nullptr;
-    GElf_Ehdr m_header{};
-    std::vector<GElf_Phdr> m_segments;
-    byte_span m_bytes;
+    std::string path;
+    int descriptor = -1;
+    Elf* elf = nullptr;
+    GElf_Ehdr header{};
+    std::vector<GElf_Phdr> segments;
+    byte_span bytes;
+    std::string build_id;  // its bytes; empty: it has none
 };
 
 }  // namespace poolheap

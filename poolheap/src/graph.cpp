@@ -138,12 +138,14 @@ std::uint32_t graph::holder_of(root_reference const& r) {
     return add_holder({r.from, type, r.offset, type == k_buffer ? "" : m_names.at(type, r.offset).name}, key);
 }
 
-type_id_t graph::buffer_of(std::uint32_t owner, type_id_t what, std::string const& label) {
+type_id_t graph::buffer_of(std::uint32_t owner, type_id_t what) {
     auto const [at, is_new] = m_buffers.try_emplace(std::uint64_t{owner} << 16 | what, what);
     if (!is_new) return at->second;
     type t = m_names[what];
     t.owner = owner;
-    if (what == k_buffer) t.name = "buffer held by " + label;
+    if (holder const& h = m_holders[owner]; what == k_buffer)
+        t.name = "buffer held by " + (h.root != k_no_root ? m_roots[h.root].label
+                                                          : place(m_names[h.type].name, h.offset, h.member));
     if (type_id_t const added = m_names.add(std::move(t)); added != k_buffer) at->second = added;
     return at->second;
 }
@@ -162,8 +164,7 @@ bool graph::name_target(block_index source, std::uint64_t offset, block_index ta
             if (m_raw.empty() || m_raw.back() != source) m_raw.push_back(source);
             return false;
         }
-        m_types[target] =
-            buffer_of(holder_of(of, offset), m.pointee, place(t.name, t.shown_offset(offset), m.name));
+        m_types[target] = buffer_of(holder_of(of, offset), m.pointee);
     }
     return true;
 }
@@ -194,7 +195,7 @@ void graph::name_by_roots(bool are_owners) {
         bool const is_owner =
             from.kind < root_kind::local || (from.kind == root_kind::local && at.how != strength::raw);
         if (is_owner != are_owners) continue;
-        m_types[r.target] = buffer_of(holder_of(r), at.pointee, from.label);
+        m_types[r.target] = buffer_of(holder_of(r), at.pointee);
         queue(r.target);
     }
 }
@@ -210,30 +211,20 @@ std::uint32_t graph::root_named(root_kind kind, std::string name, std::string la
 // root_of(address where) -> root_reference without its target. Leaves out the pools' memory and the library's records.
 void graph::scan_range(address begin, address end, auto&& root_of) {
     reference_reader reader = this->reader();
-    auto const known = [&](std::span<heap::range const> ranges, address at) {
-        auto const next = std::upper_bound(ranges.begin(), ranges.end(), at,
-                                           [](address a, heap::range const& r) { return a < r.second; });
+    auto const next_of = [&](std::span<heap::range const> ranges) {
+        auto const next = std::ranges::upper_bound(ranges, begin, {}, &heap::range::second);
         return next == ranges.end() ? heap::range{~address{0}, ~address{0}} : *next;
     };
     while (begin < end) {
-        heap::range const pool = known(m_heap.pool_memory(), begin);
-        heap::range const record = known(m_heap.records(), begin);
-        heap::range const& next = pool.first < record.first ? pool : record;
-        if (next.first <= begin) {
-            begin = next.second;
-            continue;
-        }
-        address const stop = std::min(end, next.first);
-        reader.in_range(begin, stop, [&](address where, block_index target, address) {
+        heap::range const next = std::min(next_of(m_heap.pool_memory), next_of(m_heap.records));
+        reader.in_range(begin, std::min(end, next.first), [&](address where, block_index target, address) {
             root_reference r = root_of(where);
             r.target = target;
-            if (!m_root_references.empty()) {
-                root_reference const& last = m_root_references.back();
-                if (last.from == r.from && last.target == target) return;
-            }
-            m_root_references.push_back(r);
+            bool const is_known = !m_root_references.empty() && m_root_references.back().from == r.from &&
+                                  m_root_references.back().target == target;
+            if (!is_known) m_root_references.push_back(r);
         });
-        begin = stop;
+        begin = std::max(begin, next.second);
     }
 }
 

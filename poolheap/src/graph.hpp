@@ -98,7 +98,7 @@ private:
     [[nodiscard]] bool is_label(block_index b) const {
         return m_types[b] != k_buffer && type_of(b).is_nameless();
     }
-    [[nodiscard]] type_id_t buffer_of(std::uint32_t owner, type_id_t what, std::string const& label);
+    [[nodiscard]] type_id_t buffer_of(std::uint32_t owner, type_id_t what);
     [[nodiscard]] std::uint32_t add_holder(holder h, std::uint64_t key);
     void mark();
 

@@ -87,7 +87,7 @@ public:
         if (bytes == 0 || bytes > k_most_bytes || begin > ~bytes || !m_image.get<std::byte>(begin) ||
             !m_image.get<std::byte>(begin + bytes - 1))
             return doubt("a chunk's record is damaged or was being changed: its memory is left out");
-        m_heap.m_pool_memory.emplace_back(begin, begin + bytes);
+        m_heap.pool_memory.emplace_back(begin, begin + bytes);
         if (outer != 0) m_chunks_in_blocks.emplace_back(begin, outer);
     }
     void slab(std::uint32_t id, address begin, std::uint64_t bytes, std::uint32_t count) {
@@ -115,32 +115,30 @@ public:
     void leaf(address begin, std::uint64_t bytes) { add_record(begin, bytes); }
 
 private:
-    void add_record(address begin, std::uint64_t bytes) {
-        m_heap.m_records.emplace_back(begin, begin + bytes);
-    }
+    void add_record(address begin, std::uint64_t bytes) { m_heap.records.emplace_back(begin, begin + bytes); }
 
     // Regions with a free piece, whose old contents may look like references; the others are found by what is in them.
     void read_arena() {
         auto const& arena = m_layout.of_arena;
-        address list = address_of(m_layout.arena) + arena.m_regions;
-        for (std::uint32_t i = 0; i < arena.list_count; ++i, list += arena.list_bytes) {
-            auto region = m_image.get<address>(list).value_or(0);
-            for (inspect::circle all_regions; region != 0 && !all_regions.is_closed_by(region);) {
-                add_record(region, arena.region_bytes);
-                region = m_image.get<address>(region + arena.next).value_or(0);
-            }
+        for (std::uint32_t i = 0; i < arena.list_count; ++i) {
+            inspect::circle regions;
+            for (address at =
+                     address_of(m_layout.arena) + arena.m_regions + std::uint64_t{i} * arena.list_bytes;
+                 (at = m_image.get<address>(at).value_or(0)) != 0 && !regions.is_closed_by(at);
+                 at += arena.next)
+                add_record(at, arena.region_bytes);
         }
     }
 
     // Returns how many blocks got the state.
     std::size_t mark(std::vector<address> const& which, block_state state, bool are_starts) {
         std::size_t count = 0;
-        for (address const a : which)
-            if (auto const one = m_found.find(a);
-                one.index != k_no_block && (!are_starts || one.begin == a)) {
-                m_found.states[one.index] = state;
-                ++count;
-            }
+        for (address const a : which) {
+            auto const one = m_found.find(a);
+            if (one.index == k_no_block || (are_starts && one.begin != a)) continue;
+            m_found.states[one.index] = state;
+            ++count;
+        }
         return count;
     }
 
@@ -156,13 +154,12 @@ private:
             if (outer == m_pools.end()) continue;
             auto const after =
                 std::ranges::upper_bound(m_found.slabs, std::pair(outer->second, base), {}, place);
-            if (after == m_found.slabs.begin()) continue;
-            poolheap::slab& s = *std::prev(after);
-            if (s.pool != outer->second || base >= s.end()) continue;
-            auto const slot = static_cast<std::uint32_t>((base - s.begin) / s.bytes);
-            cut.push_back(
-                {s.begin + (slot + 1) * s.bytes, s.bytes, s.first + slot + 1, s.count - slot - 1, s.pool});
-            s.count = slot;
+            if (after == m_found.slabs.begin() || after[-1].pool != outer->second || base >= after[-1].end())
+                continue;
+            poolheap::slab &s = after[-1], &rest = cut.emplace_back(s);
+            auto const slots = static_cast<std::uint32_t>((base - s.begin) / s.bytes);
+            s.count = slots;
+            rest.begin += (slots + 1) * s.bytes, rest.first += slots + 1, rest.count -= slots + 1;
         }
         m_found.slabs.insert(m_found.slabs.end(), cut.begin(), cut.end());
         std::erase_if(m_found.slabs, [](poolheap::slab const& s) { return s.count == 0; });
@@ -190,10 +187,8 @@ private:
         for (poolheap::slab& s : m_found.slabs)
             s.first += static_cast<block_index>(m_heap.states.size());
         m_heap.slabs.insert(m_heap.slabs.end(), m_found.slabs.begin(), m_found.slabs.end());
-        if (m_heap.states.empty())
-            m_heap.states = std::move(m_found.states);
-        else
-            m_heap.states.insert(m_heap.states.end(), m_found.states.begin(), m_found.states.end());
+        if (m_heap.states.empty()) m_heap.states.swap(m_found.states);
+        m_heap.states.insert(m_heap.states.end(), m_found.states.begin(), m_found.states.end());
     }
 
     image const& m_image;
@@ -314,37 +309,30 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
 
 }  // namespace
 
-void heap::add(block const& b) {
-    slabs.push_back({b.begin, b.bytes, static_cast<block_index>(states.size()), 1, b.pool});
-    states.push_back(b.state);
-}
-
 void heap::index() {
     std::ranges::sort(slabs, {}, &slab::begin);
     block_index slots = 0;
     bool is_in_order = true;
-    for (slab const& s : slabs) {
-        is_in_order &= s.first == slots;
-        slots += s.count;
-    }
+    for (slab const& s : slabs)
+        is_in_order &= s.first == std::exchange(slots, slots + s.count);
     if (!is_in_order) {
         std::vector<block_state> ordered;
         ordered.reserve(slots);
         for (slab& s : slabs) {
-            auto const from = states.begin() + s.first;
-            s.first = static_cast<block_index>(ordered.size());
+            auto const from =
+                states.begin() + std::exchange(s.first, static_cast<block_index>(ordered.size()));
             ordered.insert(ordered.end(), from, from + s.count);
         }
         states = std::move(ordered);
     }
-    if (m_pool_memory.empty())
+    if (pool_memory.empty())
         for (slab const& s : slabs)
-            m_pool_memory.emplace_back(round_down(s.begin, k_granule), round_up(s.end(), k_granule));
-    merge(m_pool_memory);
+            pool_memory.emplace_back(round_down(s.begin, k_granule), round_up(s.end(), k_granule));
+    merge(pool_memory);
     m_first_page.clear();
     m_first_slab.clear();
     std::uint32_t next = 0;
-    for (auto const& [begin, end] : m_pool_memory) {
+    for (auto const& [begin, end] : pool_memory) {
         m_first_page.push_back(m_first_slab.size());
         for (address page = begin; page < end; page += k_granule) {
             while (next < slabs.size() && slabs[next].end() <= page)
@@ -360,10 +348,10 @@ void heap::index() {
 }
 
 heap::hit heap::find(address a) const noexcept {
-    auto const after = std::ranges::upper_bound(m_pool_memory, a, {}, &range::first);
-    if (after == m_pool_memory.begin() || a >= std::prev(after)->second) return {};
-    auto const nth = static_cast<std::size_t>(after - m_pool_memory.begin()) - 1;
-    std::size_t const page = m_first_page[nth] + (a - m_pool_memory[nth].first) / k_granule;
+    auto const after = std::ranges::upper_bound(pool_memory, a, {}, &range::first);
+    if (after == pool_memory.begin() || a >= std::prev(after)->second) return {};
+    auto const nth = static_cast<std::size_t>(after - pool_memory.begin()) - 1;
+    std::size_t const page = m_first_page[nth] + (a - pool_memory[nth].first) / k_granule;
     std::uint32_t i = m_first_slab[page];
     if (i == slabs.size()) return {};
     while (i < m_first_slab[page + 1] && i + 1 < slabs.size() && slabs[i + 1].begin <= a)
@@ -389,7 +377,7 @@ heap read_heap(image const& from) {
     for (inspect::record const& one : records)
         copy_reader(from, one, all).run();
     if (all.pools.empty()) all.doubts.emplace_back("the program has not made a pool yet");
-    merge(all.m_records);
+    merge(all.records);
     all.index();
     return all;
 }

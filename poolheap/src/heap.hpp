@@ -89,16 +89,10 @@ public:
     }
     using range = std::pair<address, address>;  // begin, end
     // Memory of the library's own records, and of pools, in use or not: its words are no roots. Ascending and disjoint.
-    [[nodiscard]] std::span<range const> records() const noexcept { return m_records; }
-    [[nodiscard]] std::span<range const> pool_memory() const noexcept { return m_pool_memory; }
+    std::vector<range> records, pool_memory;
 
-    // A slab of one block.
-    void add(block const& b);
     // After the last slab, and after a change to one: sorts them, and the states likewise.
     void index();
-
-    std::vector<range> m_records;
-    std::vector<range> m_pool_memory;
 
 private:
     std::vector<std::size_t> m_first_page;      // of each range of pool memory, in m_first_slab

@@ -7,6 +7,24 @@
 
 namespace poolheap {
 
+void thread::add_registers(std::uint16_t machine, std::uint32_t regset, std::span<std::byte const> content) {
+    for (std::uint64_t word; content.size() >= sizeof word; content = content.subspan(sizeof word)) {
+        std::memcpy(&word, content.data(), sizeof word);
+        if (regset == NT_ARM_TLS && thread_pointer == 0) thread_pointer = word;
+        if (regset == NT_PRSTATUS || word != 0) registers.push_back(word);
+    }
+    // Indices in user_regs_struct of <sys/user.h>, for each machine.
+    struct indices {
+        std::uint16_t machine;
+        std::size_t stack, thread;
+    };
+    constexpr indices k_indices[]{{EM_X86_64, 19, 21}, {EM_AARCH64, 31, ~0UL}, {EM_RISCV, 2, 4}};
+    auto const word = [&](std::size_t i) { return i < registers.size() ? registers[i] : 0; };
+    for (indices const& i : k_indices)
+        if (regset == NT_PRSTATUS && i.machine == machine)
+            stack_pointer = word(i.stack), thread_pointer = word(i.thread);
+}
+
 std::string image::text(address from, std::size_t limit) const {
     std::string found;
     char part[256];

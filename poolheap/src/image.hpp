@@ -44,10 +44,14 @@ struct mapping {
 struct thread {
     int id = 0;
     std::string name;  // empty in a core file
-    std::vector<std::uint64_t>
-        registers;               // general ones first, then the words of vector registers that are not 0
+    // General ones first, then the words of vector registers that are not 0.
+    std::vector<std::uint64_t> registers;
     address stack_pointer = 0;   // leaf functions use 128 bytes below it, too
     address thread_pointer = 0;  // of thread-local storage; x86-64: fs_base
+
+    // As the kernel lays them out for ptrace and in core files: NT_PRSTATUS has the general ones, others the vector registers or the
+    // thread pointer.
+    void add_registers(std::uint16_t machine, std::uint32_t regset, std::span<std::byte const> content);
 };
 
 class image {

@@ -2,6 +2,8 @@
 #include "leaks.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace poolheap {
 
@@ -19,9 +21,7 @@ constexpr std::uint32_t k_none = ~std::uint32_t{0};
 
 struct owner_counts {
     std::uint32_t owners = k_none;  // k_none: the block has no counts
-    std::uint32_t weak = 0;
-
-    explicit operator bool() const { return owners != k_none; }
+    std::uint32_t weak = k_none;
 };
 
 class lost_blocks {
@@ -59,7 +59,8 @@ private:
     // Blocks by component, each component after those that it leads to; and where each begins, with the end of the last.
     std::vector<std::uint32_t> m_members, m_first_member{0};
     // Of cycle_of: who found a block, and for which search.
-    std::vector<std::uint32_t> m_found_by, m_search;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> m_found_by;  // and by which offset in it
+    std::vector<std::uint32_t> m_search;
     std::uint32_t m_searches = 0;
 };
 
@@ -91,10 +92,10 @@ void lost_blocks::read_references() {
         });
         m_first.push_back(static_cast<std::uint32_t>(m_references.size()));
         std::size_t const size = std::min<std::size_t>(words.size(), b.bytes / sizeof(address));
-        std::size_t const got =
-            m_graph.from().read(b.begin, std::as_writable_bytes(std::span(words).first(size)));
-        auto const known = m_graph.names().counts_of(
-            m_graph.type_id(m_blocks[i]), std::span<std::uint64_t const>(words).first(got / sizeof(address)));
+        std::span<std::uint64_t> const first = std::span(words).first(size);
+        std::size_t const got = m_graph.from().read(b.begin, std::as_writable_bytes(first));
+        auto const known =
+            m_graph.names().counts_of(m_graph.type_id(m_blocks[i]), first.first(got / sizeof(address)));
         m_counts.push_back(known ? owner_counts{static_cast<std::uint32_t>(known->owners),
                                                 static_cast<std::uint32_t>(known->weak)}
                                  : owner_counts{});
@@ -113,76 +114,60 @@ void lost_blocks::find_weak() {
     };
     std::unordered_map<std::uint64_t, evidence> known;
     std::vector<std::uint32_t> self_weak(m_blocks.size(), 0);
-    for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
-        for (reference& r : references(source)) {
-            if (!r.owns) continue;
-            evidence& of = known[class_of(source, r)];
-            strength const how = m_graph.names().at(m_graph.type_id(m_blocks[source]), r.offset).how;
-            owner_counts const target = m_counts[r.target];
-            of.weak |= how == strength::weak || (target && r.is_counted && target.owners == 0);
-            of.strong |= how == strength::strong || (target && r.is_counted && target.weak == 0);
-            // A plain pointer to an object owns nothing; one to a buffer is how containers own it.
-            if (how == strength::raw && m_graph.type_of(m_blocks[r.target]).kind != kind::buffer)
-                r.owns = false;
-        }
-    for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
-        for (reference& r : references(source)) {
-            if (!r.owns) continue;
-            evidence const of = known[class_of(source, r)];
-            owner_counts const target = m_counts[r.target];
-            // std::enable_shared_from_this refers to its own object, before any callback of the object does.
-            bool const is_own =
-                target && r.is_counted && r.target == source && !of.strong && self_weak[source] < target.weak;
-            if (of.weak && !of.strong)
-                r.owns = false;
-            else if (is_own)
-                r.owns = false, ++self_weak[source];
-        }
+    auto const each = [&](auto&& visit) {
+        for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
+            for (reference& r : references(source))
+                if (r.owns)
+                    visit(source, r, known[class_of(source, r)],
+                          r.is_counted ? m_counts[r.target] : owner_counts{});
+    };
+    each([&](std::uint32_t source, reference& r, evidence& of, owner_counts const& target) {
+        strength const how = m_graph.names().at(m_graph.type_id(m_blocks[source]), r.offset).how;
+        of.weak |= how == strength::weak || target.owners == 0;
+        of.strong |= how == strength::strong || target.weak == 0;
+        // A plain pointer to an object owns nothing; one to a buffer is how containers own it.
+        r.owns = how != strength::raw || m_graph.type_of(m_blocks[r.target]).kind == kind::buffer;
+    });
+    each([&](std::uint32_t source, reference& r, evidence const& of, owner_counts const& target) {
+        // std::enable_shared_from_this refers to its own object, before any callback of the object does.
+        bool const is_own =
+            target.owners != k_none && r.target == source && !of.strong && self_weak[source] < target.weak;
+        r.owns = of.strong || !(of.weak || is_own);
+        if (is_own && !of.weak) ++self_weak[source];
+    });
 }
 
 // Tarjan's components of what owns, without recursion.
 void lost_blocks::find_components() {
     std::size_t const n = m_blocks.size();
-    std::vector<std::uint32_t> number(n, k_none), low(n, 0), stack;
-    struct frame {
-        std::uint32_t block;
-        std::uint32_t next;
-    };
-    std::vector<frame> calls;
+    std::vector<std::uint32_t> number(n, k_none), low(n, 0), stack, calls, next = m_first;
     m_component.assign(n, k_none);
     std::uint32_t numbers = 0;
     for (std::uint32_t start = 0; start < n; ++start) {
-        if (number[start] != k_none) continue;
-        calls.push_back({start, m_first[start]});
+        if (number[start] == k_none) calls.push_back(start);
         while (!calls.empty()) {
-            frame& at = calls.back();
-            std::uint32_t const b = at.block;
-            if (at.next == m_first[b] && number[b] == k_none) {
+            std::uint32_t const b = calls.back();
+            if (number[b] == k_none) {
                 number[b] = low[b] = numbers++;
                 stack.push_back(b);
             }
-            bool is_deeper = false;
-            while (at.next < m_first[b + 1]) {
-                reference const& r = m_references[at.next++];
+            while (next[b] < m_first[b + 1] && calls.back() == b) {
+                reference const& r = m_references[next[b]++];
                 if (!r.owns) continue;
-                if (number[r.target] == k_none) {
-                    calls.push_back({r.target, m_first[r.target]});
-                    is_deeper = true;
-                    break;
-                }
-                if (m_component[r.target] == k_none) low[b] = std::min(low[b], number[r.target]);
+                if (number[r.target] == k_none)
+                    calls.push_back(r.target);
+                else if (m_component[r.target] == k_none)
+                    low[b] = std::min(low[b], number[r.target]);
             }
-            if (is_deeper) continue;
+            if (calls.back() != b) continue;
             calls.pop_back();
-            if (!calls.empty()) low[calls.back().block] = std::min(low[calls.back().block], low[b]);
+            if (!calls.empty()) low[calls.back()] = std::min(low[calls.back()], low[b]);
             if (low[b] != number[b]) continue;
-            std::uint32_t member;
-            do {
-                member = stack.back();
-                stack.pop_back();
-                m_component[member] = static_cast<std::uint32_t>(m_first_member.size() - 1);
-                m_members.push_back(member);
-            } while (member != b);
+            auto const first = std::ranges::find(stack.rbegin(), stack.rend(), b).base() - 1;
+            for (auto member = first; member != stack.end(); ++member)
+                m_component[*member] = static_cast<std::uint32_t>(m_first_member.size() - 1);
+            m_members.insert(m_members.end(), first, stack.end());
+            stack.erase(first, stack.end());
             m_first_member.push_back(static_cast<std::uint32_t>(m_members.size()));
         }
     }
@@ -214,38 +199,26 @@ std::vector<leak_step> lost_blocks::cycle_of(std::span<std::uint32_t const> memb
         type const& t = m_graph.type_of(m_blocks[b]);
         return std::tuple(t.kind == kind::buffer, std::string_view(t.name), b);
     };
-    std::uint32_t const start = *std::min_element(
-        members.begin(), members.end(), [&](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
+    std::uint32_t const start = *std::ranges::min_element(members, {}, rank);
     m_found_by.resize(m_blocks.size());
     m_search.resize(m_blocks.size(), 0);
     ++m_searches;
     std::vector<std::uint32_t> queue{start};
-    std::uint32_t last = k_none;
-    for (std::size_t i = 0; i < queue.size() && last == k_none; ++i)
-        for (reference const& r : references(queue[i])) {
-            if (!r.owns || m_component[r.target] != m_component[start]) continue;
-            if (r.target == start) {
-                last = queue[i];
-                break;
+    for (std::size_t i = 0; i < queue.size() && m_search[start] != m_searches; ++i)
+        for (reference const& r : references(queue[i]))
+            if (r.owns && m_component[r.target] == m_component[start] &&
+                std::exchange(m_search[r.target], m_searches) != m_searches) {
+                m_found_by[r.target] = {queue[i], r.offset};
+                queue.push_back(r.target);
             }
-            if (m_search[r.target] == m_searches) continue;
-            m_search[r.target] = m_searches;
-            m_found_by[r.target] = queue[i];
-            queue.push_back(r.target);
-        }
-    if (last == k_none) return {};
     std::vector<leak_step> steps;
-    for (std::uint32_t b = last, next = start;; next = b, b = m_found_by[b]) {
-        leak_step step{m_graph.type_id(m_blocks[b]), 0, {}};
-        for (reference const& r : references(b))
-            if (r.owns && r.target == next) {
-                step.offset = m_graph.names()[step.type].member_offset(r.offset);
-                break;
-            }
-        if (!m_graph.names()[step.type].is_nameless())
-            step.member = m_graph.names().at(step.type, step.offset).name;
-        steps.push_back(std::move(step));
-        if (b == start) break;
+    for (std::uint32_t b = start; steps.empty() || b != start;) {
+        auto const [from, offset] = m_found_by[b];
+        type_id_t const id = m_graph.type_id(m_blocks[from]);
+        type const& t = m_graph.names()[id];
+        steps.push_back({id, t.member_offset(offset),
+                         t.is_nameless() ? "" : m_graph.names().at(id, t.member_offset(offset)).name});
+        b = from;
     }
     std::reverse(steps.begin(), steps.end());
     // The member that leads to a buffer says enough about it.
@@ -278,29 +251,26 @@ leaks lost_blocks::groups() {
         if (is_owned[c] && !is_cycle[c]) continue;
         auto const members = std::span<std::uint32_t const>(m_members).subspan(
             m_first_member[c], m_first_member[c + 1] - m_first_member[c]);
+        block_index const example = m_blocks[std::ranges::min(members)];
         leak_group group;
-        group.example = m_blocks[*std::min_element(members.begin(), members.end())];
         group.is_cycle = is_cycle[c];
-        if (group.is_cycle)
-            group.steps = cycle_of(members);
-        else
-            group.steps = {{m_graph.type_id(group.example), 0, {}}};
+        group.steps =
+            group.is_cycle ? cycle_of(members) : std::vector{leak_step{m_graph.type_id(example), 0, {}}};
         group.length = group.steps.size();
         if (group.length > k_longest_cycle) group.steps.resize(k_longest_cycle);
-        found.heads.push_back(group.example);
-        std::string key(1, group.is_cycle ? 'c' : 'l');
-        key += std::to_string(group.length);
+        found.heads.push_back(example);
+        std::string key = (group.is_cycle ? 'c' : 'l') + std::to_string(group.length);
         for (leak_step const& s : group.steps)
-            key += ' ' + std::to_string(s.type) + '+' + std::to_string(s.offset);
+            key += ' ' + m_graph.names()[s.type].name + '+' + std::to_string(s.offset);
         auto const [at, is_new] = by_cycle.try_emplace(std::move(key), found.groups.size());
         if (is_new) found.groups.push_back(std::move(group));
         leak_group& sum = found.groups[at->second];
         ++sum.times;
-        for (std::uint32_t const b : members) {
-            if (is_counted[b]) continue;
+        auto const count = [&](std::uint32_t b) {
+            if (!is_counted[b]) next.push_back(b);
             is_counted[b] = true;
-            next.push_back(b);
-        }
+        };
+        std::ranges::for_each(members, count);
         while (!next.empty()) {
             std::uint32_t const b = next.back();
             next.pop_back();
@@ -308,16 +278,13 @@ leaks lost_blocks::groups() {
             sum.bytes += m_graph[m_blocks[b]].bytes;
             for (reference const& r : references(b)) {
                 std::uint32_t const of = m_component[r.target];
-                if (!r.owns || is_counted[r.target] || (is_cycle[of] && of != c)) continue;
-                is_counted[r.target] = true;
-                next.push_back(r.target);
+                if (r.owns && (!is_cycle[of] || of == c)) count(r.target);
             }
         }
     }
     for (leak_group const& g : found.groups)
         found.bytes += g.bytes;
-    std::stable_sort(found.groups.begin(), found.groups.end(),
-                     [](leak_group const& a, leak_group const& b) { return a.bytes > b.bytes; });
+    std::ranges::stable_sort(found.groups, std::greater(), &leak_group::bytes);
     return found;
 }
 

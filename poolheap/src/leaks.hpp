@@ -18,8 +18,6 @@ struct leak_step {
     type_id_t type = k_buffer;
     std::uint64_t offset = 0;  // of the reference to the next step; 0 in the elements of a buffer
     std::string member;
-
-    [[nodiscard]] bool operator==(leak_step const&) const = default;
 };
 
 struct leak_group {
@@ -30,7 +28,6 @@ struct leak_group {
     std::size_t length = 0;  // of the cycle
     // The objects of the cycle without the buffers between, at most k_longest_cycle; of a lost block: itself.
     std::vector<leak_step> steps;
-    block_index example = k_no_block;
 };
 
 inline constexpr std::size_t k_longest_cycle = 200;

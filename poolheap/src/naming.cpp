@@ -9,18 +9,11 @@
 namespace poolheap {
 namespace {
 
-class image_naming final : public naming {
+class image_naming final : public type_namer {
 public:
     image_naming(image const& from, heap const& blocks)
-        : m_image(from),
-          m_symbols(from),
-          m_types(from, m_symbols, blocks, *this),
-          m_members(m_symbols, *this) {}
+        : type_namer(from, blocks), m_members(m_symbols, *this) {}
 
-    std::vector<type_id_t> name_all() override { return m_types.name_all(); }
-    std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const override {
-        return m_types.counts_of(id, words);
-    }
     member const& at(type_id_t holder, std::uint64_t offset) override { return m_members.at(holder, offset); }
     std::optional<variable> global(address at) override { return variable_of(m_symbols.find(at)); }
     std::optional<variable> thread_local_of(thread const& of, address at) override {
@@ -45,10 +38,7 @@ private:
         return variable{s->name, s->begin, m_members.variable(s->name)};
     }
 
-    image const& m_image;
-    symbols m_symbols;
     std::map<int, std::vector<local>> m_locals;  // of each thread that was asked about
-    type_namer m_types;
     members m_members;
 };
 

@@ -9,20 +9,19 @@
 // signal tells it of one; the second one then is a child of init. A child of ours (`run`) is copied once: the copy is our child.
 // Where that cannot be, since a filter of system calls or the machine is in the way, the program stands still as long as the image lives.
 
-#include "registers.hpp"
-
-#include <dirent.h>
+#include "image.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <functional>
 #include <set>
+#include <sstream>
 
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -34,7 +33,6 @@ namespace poolheap {
 namespace {
 
 using clock = std::chrono::steady_clock;
-constexpr std::uint64_t k_page = 4096;
 #if defined(__x86_64__)
 constexpr std::uint16_t k_machine = EM_X86_64;
 constexpr unsigned k_regsets[]{NT_PRSTATUS, NT_X86_XSTATE};
@@ -48,13 +46,8 @@ constexpr unsigned k_regsets[]{NT_PRSTATUS, NT_FPREGSET};
 
 std::string proc(int pid, char const* what) { return "/proc/" + std::to_string(pid) + "/" + what; }
 
-std::string first_line(std::string const& file) {
-    std::string line;
-    std::getline(std::ifstream(file), line);
-    return line;
-}
-
-std::string field(std::string const& file, std::string const& name) {
+// Of the first line that begins with the name; "": the first line.
+std::string field(std::string const& file, std::string_view name) {
     std::ifstream in(file);
     for (std::string line; std::getline(in, line);)
         if (line.starts_with(name))
@@ -81,16 +74,13 @@ std::vector<mapping> read_mappings(int pid) {
     std::ifstream in(proc(pid, "maps"));
     for (std::string line; std::getline(in, line);) {
         mapping m;
-        char access[5]{};
-        int path = 0;
-        if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %*s %n", &m.begin, &m.end, access, &m.offset,
-                        &path) < 4)
-            continue;
-        m.readable = access[0] == 'r';
-        m.writable = access[1] == 'w';
-        m.executable = access[2] == 'x';
-        if (path > 0 && static_cast<std::size_t>(path) < line.size())
-            m.path = line.substr(static_cast<std::size_t>(path));
+        char dash;
+        std::string access, device, inode;
+        std::istringstream words(line);
+        words >> std::hex >> m.begin >> dash >> m.end >> access >> m.offset >> device >> inode;
+        if (!words) continue;
+        m.readable = access[0] == 'r', m.writable = access[1] == 'w', m.executable = access[2] == 'x';
+        std::getline(words >> std::ws, m.path);
         all.push_back(std::move(m));
     }
     return all;
@@ -98,22 +88,19 @@ std::vector<mapping> read_mappings(int pid) {
 
 std::vector<int> thread_ids(int pid) {
     std::vector<int> ids;
-    DIR* const all = ::opendir(proc(pid, "task").c_str());
-    if (all == nullptr) return ids;
-    while (dirent const* const one = ::readdir(all))
-        if (int const id = std::atoi(one->d_name); id > 0) ids.push_back(id);
-    ::closedir(all);
+    std::error_code e;
+    for (auto const& one : std::filesystem::directory_iterator(proc(pid, "task"), e))
+        ids.push_back(std::atoi(one.path().filename().c_str()));
     return ids;
 }
 
 std::size_t read_process(int pid, address from, std::span<std::byte> to) {
     std::size_t done = 0;
-    while (done < to.size()) {
+    for (ssize_t got = 1; got > 0 && done < to.size();
+         done += static_cast<std::size_t>(std::max(got, ssize_t{0}))) {
         iovec local{to.data() + done, to.size() - done};
         iovec remote{reinterpret_cast<void*>(from + done), to.size() - done};
-        ssize_t const got = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
-        if (got <= 0) break;
-        done += static_cast<std::size_t>(got);
+        got = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
     }
     return done;
 }
@@ -123,12 +110,12 @@ std::size_t read_process(int pid, address from, std::span<std::byte> to) {
 thread stopped_thread(int pid, int id) {
     thread t;
     t.id = id;
-    t.name = first_line(proc(pid, "task/") + std::to_string(id) + "/comm");
+    t.name = field(proc(pid, "task/") + std::to_string(id) + "/comm", "");
     std::vector<std::byte> content(16384);
     for (unsigned const regset : k_regsets) {
         iovec to{content.data(), content.size()};
         if (::ptrace(PTRACE_GETREGSET, id, regset, &to) == 0)
-            add_registers(t, k_machine, regset, byte_span(content).first(to.iov_len));
+            t.add_registers(k_machine, regset, std::span(content).first(to.iov_len));
     }
     return t;
 }
@@ -195,12 +182,8 @@ private:
     }
 
 #if defined(__x86_64__)
-    struct result {
-        long value = -1;
-        int copy = 0;  // the process that the call made, stopped
-    };
-    // Of a stopped thread, whose registers are as before afterwards.
-    result call(int id, long number, std::uint64_t first, std::uint64_t third, int* signal);
+    // A system call by a stopped thread, whose registers are as before afterwards. The process that it made, stopped; 0: none.
+    int call(int id, long number, std::uint64_t first, std::uint64_t third, int* signal);
 #endif
 
     int m_pid;
@@ -213,11 +196,11 @@ private:
 
 #if defined(__x86_64__)
 
-stopped_threads::result stopped_threads::call(int id, long number, std::uint64_t first, std::uint64_t third,
-                                              int* signal) {
-    result done;
+int stopped_threads::call(int id, long number, std::uint64_t first, std::uint64_t third, int* signal) {
+    unsigned long copy = 0;
+    int status = 0;
     user_regs_struct before{};
-    if (::ptrace(PTRACE_GETREGS, id, nullptr, &before) != 0) return done;
+    if (::ptrace(PTRACE_GETREGS, id, nullptr, &before) != 0) return 0;
     user_regs_struct call = before;
     call.rip = m_instruction;
     call.rax = static_cast<unsigned long long>(number);
@@ -226,28 +209,20 @@ stopped_threads::result stopped_threads::call(int id, long number, std::uint64_t
     call.rdi = first;
     call.rsi = call.r10 = call.r8 = 0;
     call.rdx = third;
-    if (::ptrace(PTRACE_SETREGS, id, nullptr, &call) != 0) return done;
+    if (::ptrace(PTRACE_SETREGS, id, nullptr, &call) != 0) return 0;
     for (bool is_done = false; !is_done;) {
-        int status = 0;
         if (::ptrace(PTRACE_SINGLESTEP, id, nullptr, nullptr) != 0 || ::waitpid(id, &status, __WALL) < 0 ||
             !WIFSTOPPED(status))
-            return done;
-        if (status >> 16 == PTRACE_EVENT_FORK || status >> 16 == PTRACE_EVENT_CLONE) {
-            unsigned long copy = 0;
+            return 0;
+        int const event = status >> 16;
+        is_done = event == 0 && WSTOPSIG(status) == SIGTRAP;
+        if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_CLONE)
             ::ptrace(PTRACE_GETEVENTMSG, id, nullptr, &copy);
-            done.copy = static_cast<int>(copy);
-        } else if (status >> 16 == 0 && WSTOPSIG(status) == SIGTRAP) {
-            is_done = true;
-        } else if (status >> 16 == 0 && signal != nullptr) {
+        else if (event == 0 && !is_done && signal != nullptr)
             *signal = WSTOPSIG(status);  // it gets it when it goes on
-        }
     }
-    user_regs_struct after{};
-    if (::ptrace(PTRACE_GETREGS, id, nullptr, &after) == 0) done.value = static_cast<long>(after.rax);
     ::ptrace(PTRACE_SETREGS, id, nullptr, &before);
-    int status = 0;
-    if (done.copy != 0 && ::waitpid(done.copy, &status, __WALL) < 0) done.copy = 0;
-    return done;
+    return copy != 0 && ::waitpid(static_cast<int>(copy), &status, __WALL) > 0 ? static_cast<int>(copy) : 0;
 }
 
 int stopped_threads::fork() {
@@ -276,15 +251,15 @@ int stopped_threads::fork() {
     if (::ptrace(PTRACE_SETOPTIONS, id, nullptr,
                  (options & ~PTRACE_O_EXITKILL) | (is_filtered ? PTRACE_O_SUSPEND_SECCOMP : 0)) != 0)
         return 0;
-    result const first = call(id, SYS_clone, is_ours ? CLONE_PARENT | SIGCHLD : 0, 0, &signal);
-    int copy = first.copy;
+    int const first = call(id, SYS_clone, is_ours ? CLONE_PARENT | SIGCHLD : 0, 0, &signal);
+    int copy = first;
     if (copy != 0) ::ptrace(PTRACE_SETOPTIONS, copy, nullptr, options);
     if (copy != 0 && !is_ours) {
-        copy = call(first.copy, SYS_clone, SIGCHLD, 0, nullptr).copy;
+        copy = call(first, SYS_clone, SIGCHLD, 0, nullptr);
         if (copy != 0) ::ptrace(PTRACE_SETOPTIONS, copy, nullptr, PTRACE_O_EXITKILL);
-        ::kill(first.copy, SIGKILL);
-        ::waitpid(first.copy, nullptr, __WALL);
-        call(id, SYS_wait4, static_cast<std::uint64_t>(first.copy), WNOHANG | __WALL, &signal);
+        ::kill(first, SIGKILL);
+        ::waitpid(first, nullptr, __WALL);
+        call(id, SYS_wait4, static_cast<std::uint64_t>(first), WNOHANG | __WALL, &signal);
     }
     ::ptrace(PTRACE_SETOPTIONS, id, nullptr, 0);
     return copy;
@@ -298,22 +273,20 @@ int stopped_threads::fork() { return 0; }
 
 class process_image final : public image {
 public:
-    process_image(int pid, std::vector<thread> threads)
-        : m_pid(pid), m_mappings(read_mappings(pid)), m_threads(std::move(threads)) {}
-    // A copy's end comes with the image.
-    process_image(int copy, std::vector<thread> threads, double stopped)
-        : process_image(copy, std::move(threads)) {
-        m_is_copy = true;
-        m_stopped_seconds = stopped;
-    }
-    process_image(int pid, std::unique_ptr<stopped_threads> still)
-        : process_image(pid, std::move(still->threads())) {
-        m_still = std::move(still);
-        m_remarks.emplace_back(
-            "The program stood still during the analysis, since it could not be made to fork.");
+    // A copy ends with the image; what stands still goes on with its end.
+    process_image(int pid, std::vector<thread> threads, double stopped = 0,
+                  std::unique_ptr<stopped_threads> still = {})
+        : m_pid(pid),
+          m_stopped_seconds(stopped),
+          m_mappings(read_mappings(pid)),
+          m_threads(std::move(threads)),
+          m_still(std::move(still)) {
+        if (m_still != nullptr)
+            m_remarks.emplace_back(
+                "The program stood still during the analysis, since it could not be made to fork.");
     }
     ~process_image() override {
-        if (!m_is_copy) return;
+        if (m_stopped_seconds == 0) return;
         ::kill(m_pid, SIGKILL);
         ::waitpid(m_pid, nullptr, __WALL);
     }
@@ -331,35 +304,24 @@ public:
     }
     double stopped_seconds() const override { return m_stopped_seconds; }
 
-    std::size_t read(address from, std::span<std::byte> to) const override {
-        std::size_t done = 0;
-        while (done < to.size()) {
-            std::size_t const got = read_window(from + done, to.subspan(done));
-            if (got == 0) break;
-            done += got;
-        }
-        return done;
-    }
-
-private:
     // Small reads are answered from windows of memory that was read before.
-    std::size_t read_window(address from, std::span<std::byte> to) const {
-        if (to.size() >= k_window) return read_process(m_pid, from, to);
+    std::size_t read(address from, std::span<std::byte> to) const override {
         address const begin = from & ~(k_window - 1);
         window& w = m_windows[begin / k_window % std::size(m_windows)];
+        if (to.size() >= k_window) return read_process(m_pid, from, to);
         if (w.begin != begin) {
             w.begin = 1;
             w.bytes.resize(k_window);
             // A window may begin in a hole.
-            std::size_t const got = read_process(m_pid, begin, w.bytes);
-            if (got < k_window) return read_process(m_pid, from, to);
+            if (read_process(m_pid, begin, w.bytes) < k_window) return read_process(m_pid, from, to);
             w.begin = begin;
         }
         std::size_t const bytes = std::min<std::size_t>(to.size(), begin + k_window - from);
         std::memcpy(to.data(), w.bytes.data() + (from - begin), bytes);
-        return bytes;
+        return bytes == to.size() ? bytes : bytes + read(from + bytes, to.subspan(bytes));
     }
 
+private:
     static constexpr address k_window = 64 << 10;
     struct window {
         address begin = 1;  // of none
@@ -367,8 +329,7 @@ private:
     };
 
     int m_pid;
-    bool m_is_copy = false;
-    double m_stopped_seconds = 0;
+    double m_stopped_seconds;  // of what was copied; else 0
     std::vector<mapping> m_mappings;
     std::vector<thread> m_threads;
     std::vector<std::string> m_remarks;
@@ -386,10 +347,11 @@ std::unique_ptr<image> open_process(int pid) {
     auto const start = clock::now();
     auto stopped = std::make_unique<stopped_threads>(pid);
     int const copy = stopped->fork();
-    if (copy == 0) return std::make_unique<process_image>(pid, std::move(stopped));
+    auto threads = std::move(stopped->threads());
+    if (copy == 0) return std::make_unique<process_image>(pid, std::move(threads), 0, std::move(stopped));
     stopped->go_on();
     double const seconds = std::chrono::duration<double>(clock::now() - start).count();
-    return std::make_unique<process_image>(copy, std::move(stopped->threads()), seconds);
+    return std::make_unique<process_image>(copy, std::move(threads), seconds);
 }
 
 std::unique_ptr<image> open_frozen(int pid, std::vector<thread> threads) {

@@ -124,7 +124,7 @@ report make_report(graph& of, report_options const& options) {
     json types = json::array();
     for (auto const& [key, s] : rows) {
         auto const& [name, kind, pool] = key;
-        auto const retained = r.retained.by_type.find(name);
+        auto const retained = r.retained.by_type.find(name.starts_with("idle ") ? name.substr(5) : name);
         types.push_back({{"type", name},
                          {"kind", kind},
                          {"pool", pool},

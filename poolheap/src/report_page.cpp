@@ -82,16 +82,19 @@ public:
             std::ranges::sort(each, std::greater(), [&](std::uint32_t i) { return tree.parts[i].retained; });
     }
 
-    void write_inside(std::uint32_t part, double width, double height, int depth) {
+    struct box {
+        double width, height;
+    };
+    void write_inside(std::uint32_t part, box in, int depth) {
         std::vector<std::uint32_t> shown = m_children[part];
-        double const all = static_cast<double>(m_tree.parts[part].retained);
-        std::erase_if(shown, [&](std::uint32_t i) { return bytes(i) / all * width * height < k_smallest; });
+        double rest = bytes(part);
+        double const smallest = rest / (in.width * in.height) * k_smallest;
+        std::erase_if(shown, [&](std::uint32_t i) { return bytes(i) < smallest; });
         if (shown.size() > k_most) shown.resize(k_most);
         // What is the part's own, and parts too small to see: the background shows it.
-        double rest = all;
         for (std::uint32_t const i : shown)
             rest -= bytes(i);
-        if (!shown.empty()) write_row(shown, rest, width, height, depth);
+        if (!shown.empty()) write_row(shown, rest, in, depth);
     }
 
 private:
@@ -101,36 +104,35 @@ private:
 
     double bytes(std::uint32_t part) const { return static_cast<double>(m_tree.parts[part].retained); }
 
-    void write_row(std::span<std::uint32_t const> parts, double rest, double width, double height,
-                   int depth) {
-        if (parts.size() == 1 && rest <= 0) return write_tile(parts[0], width, height, depth);
+    void write_row(std::span<std::uint32_t const> parts, double rest, box in, int depth) {
+        if (parts.size() == 1 && rest <= 0) return write_tile(parts[0], in, depth);
         double sum = rest, first = 0;
         for (std::uint32_t const i : parts)
             sum += bytes(i);
         std::size_t count = 0;
         while (count == 0 || (count + 1 < parts.size() && first + bytes(parts[count]) <= sum / 2))
             first += bytes(parts[count++]);
-        bool const is_beside = width >= height;
-        double const share = first / sum;
+        bool const is_beside = in.width >= in.height;
+        auto const half = [&](double share) {
+            return is_beside ? box{in.width * share, in.height} : box{in.width, in.height * share};
+        };
         m_to << "<div class=\"half" << (is_beside ? " beside" : "") << "\" style=\"flex:" << sum << "\">";
-        write_row(parts.first(count), 0, is_beside ? width * share : width,
-                  is_beside ? height : height * share, depth);
+        write_row(parts.first(count), 0, half(first / sum), depth);
         if (count < parts.size())
-            write_row(parts.subspan(count), rest, is_beside ? width * (1 - share) : width,
-                      is_beside ? height : height * (1 - share), depth);
+            write_row(parts.subspan(count), rest, half(1 - first / sum), depth);
         else
             m_to << "<div style=\"flex:" << rest << "\"></div>";
         m_to << "</div>\n";
     }
 
-    void write_tile(std::uint32_t part, double width, double height, int depth) {
+    void write_tile(std::uint32_t part, box in, int depth) {
         type_tree::part const& p = m_tree.parts[part];
         std::string const title = escaped(p.name) + " · " + in_bytes(p.retained);
         m_to << "<div class=\"tile" << (depth == 0 ? " root" : "") << "\" style=\"flex:" << bytes(part)
              << ";--hue:" << std::hash<std::string>()(p.name) % 24 * 15 << "\" title=\"" << title << ", "
              << plural(p.objects, "object") << "\"><b>" << title << "</b>";
-        if (depth < k_depth && width > 60 && height > 60)
-            write_inside(part, width - 4, height - 22, depth + 1);
+        if (depth < k_depth && in.width > 60 && in.height > 60)
+            write_inside(part, {in.width - 4, in.height - 22}, depth + 1);
         m_to << "</div>";
     }
 
@@ -228,7 +230,7 @@ void write_html(std::ostream& to, report const& r) {
               "globals, threads and other "
               "roots inwards to types. An area is in proportion to its bytes; point at one for its "
               "figures.</p>\n<div class=\"map\">\n";
-        map_writer(to, r.retained).write_inside(0, 1300, 500, 0);
+        map_writer(to, r.retained).write_inside(0, {1300, 500}, 0);
         to << "</div>\n";
     }
     json const& groups = lost["groups"];

@@ -18,10 +18,20 @@ public:
         : m_graph(in),
           m_lost(lost),
           m_blocks(static_cast<node>(in.size())),
-          m_start(m_blocks + static_cast<node>(in.roots().size()) + 1) {
-        count_holders();
+          m_start(m_blocks + static_cast<node>(in.roots().size()) + 1),
+          m_of_root(in.roots().size()),
+          m_holders(m_blocks, 0) {
+        // References are sorted by kind of root, then by root: each root's are together.
+        for (std::span<root_reference const> rest = in.root_references(); !rest.empty();) {
+            auto const end =
+                std::ranges::find_if(rest, [&](auto const& r) { return r.from != rest[0].from; });
+            auto const count = static_cast<std::size_t>(end - rest.begin());
+            m_of_root[rest[0].from] = rest.first(count);
+            rest = rest.subspan(count);
+        }
+        for (node of = 0; of < m_start; ++of)
+            successors(of, [&](node to) { m_holders[to] += m_holders[to] < 2 ? 1 : 0; });
         search();
-        collect_predecessors();
         find();
     }
 
@@ -31,11 +41,9 @@ private:
     // Of a node, as far as they count: what is lost holds nothing that the program reaches.
     template <class Visit>
     void successors(node of, Visit&& visit) const;
-    void count_holders();
     void search();
-    void collect_predecessors();
     void find();
-    [[nodiscard]] number least(number of);
+    [[nodiscard]] number least(number of, number linked);
     // Its holder dominates it and it dominates nothing: no question for the algorithm.
     [[nodiscard]] bool is_plain_leaf(node of) const {
         return of < m_blocks && m_holders[of] == 1 && m_graph.targets(of).empty();
@@ -45,13 +53,11 @@ private:
     leaks const& m_lost;
     node m_blocks;
     node m_start;
-    std::vector<std::uint8_t> m_holders;  // 2: more than one
     std::vector<std::span<root_reference const>> m_of_root;
-    std::vector<number> m_number;  // by node
-    std::vector<node> m_node;      // by number, as all below
+    std::vector<std::uint8_t> m_holders;  // 2: more than one
+    std::vector<number> m_number;         // by node
+    std::vector<node> m_node;             // by number, as all below
     std::vector<number> m_parent, m_semi, m_ancestor, m_label;
-    std::vector<std::size_t> m_first_predecessor;
-    std::vector<number> m_predecessors;
     std::vector<number> m_path;
 };
 
@@ -65,37 +71,17 @@ void dominators::successors(node of, Visit&& visit) const {
         for (node root = m_blocks; root < m_start; ++root)
             visit(root);
     } else if (of + 1 == m_start) {
-        for (block_index const to : m_lost.heads)
-            visit(to);
+        std::ranges::for_each(m_lost.heads, visit);
     } else {
         for (root_reference const& r : m_of_root[of - m_blocks])
             visit(r.target);
     }
 }
 
-void dominators::count_holders() {
-    std::span<root_reference const> const references = m_graph.root_references();
-    // References are sorted by kind of root, then by root: each root's are together.
-    m_of_root.resize(m_graph.roots().size());
-    for (std::size_t first = 0, last = 0; first < references.size(); first = last) {
-        while (last < references.size() && references[last].from == references[first].from)
-            ++last;
-        m_of_root[references[first].from] = references.subspan(first, last - first);
-    }
-    m_holders.assign(m_blocks, 0);
-    auto const count = [&](node to) {
-        if (to < m_blocks && m_holders[to] < 2) ++m_holders[to];
-    };
-    for (node of = 0; of < m_blocks; ++of)
-        successors(of, count);
-    for (root_reference const& r : references)
-        count(r.target);
-    for (block_index const to : m_lost.heads)
-        count(to);
-}
-
 void dominators::search() {
     m_number.assign(m_start + std::size_t{1}, k_none);
+    m_node.reserve(m_number.size());  // of address space: pages count when they are written
+    m_parent.reserve(m_number.size());
     std::vector<std::pair<node, number>> stack{{m_start, 0}};
     // Each node is numbered when it is taken: its parent is the one that put it there last.
     while (!stack.empty()) {
@@ -112,32 +98,14 @@ void dominators::search() {
     }
 }
 
-void dominators::collect_predecessors() {
-    std::size_t const n = m_node.size();
-    m_first_predecessor.assign(n + 2, 0);
-    auto const each = [&](auto&& visit) {
-        for (number w = 0; w < n; ++w)
-            successors(m_node[w], [&](node to) {
-                if (m_number[to] != k_none) visit(w, m_number[to]);
-            });
-    };
-    each([&](number, number to) { ++m_first_predecessor[to + 2]; });
-    for (std::size_t i = 2; i < n + 2; ++i)
-        m_first_predecessor[i] += m_first_predecessor[i - 1];
-    m_predecessors.resize(m_first_predecessor[n + 1]);
-    each([&](number of, number to) { m_predecessors[m_first_predecessor[to + 1]++] = of; });
-}
-
-// The node of least semidominator on the path from `of` up the forest; shortens the path.
-number dominators::least(number of) {
-    if (m_ancestor[of] == k_none) return of;
-    for (number v = of; m_ancestor[m_ancestor[v]] != k_none; v = m_ancestor[v])
+// The least semidominator on the path from `of` up the forest of those from `linked` on; shortens the path.
+number dominators::least(number of, number linked) {
+    if (of < linked) return of;
+    for (number v = of; m_ancestor[v] >= linked; v = m_ancestor[v])
         m_path.push_back(v);
-    while (!m_path.empty()) {
-        number const v = m_path.back();
-        m_path.pop_back();
-        number const up = m_ancestor[v];
-        if (m_semi[m_label[up]] < m_semi[m_label[v]]) m_label[v] = m_label[up];
+    for (; !m_path.empty(); m_path.pop_back()) {
+        number const v = m_path.back(), up = m_ancestor[v];
+        m_label[v] = std::min(m_label[v], m_label[up]);
         m_ancestor[v] = m_ancestor[up];
     }
     return m_label[of];
@@ -145,19 +113,33 @@ number dominators::least(number of) {
 
 void dominators::find() {
     std::size_t const n = m_node.size();
+    // Predecessors of w: from first[w] to first[w + 1].
+    std::vector<std::uint64_t> first(n + 2, 0);
+    std::vector<number> predecessors;
+    auto const each = [&](auto&& visit) {
+        for (number w = 0; w < n; ++w)
+            successors(m_node[w], [&](node to) {
+                if (m_number[to] != k_none) visit(w, m_number[to]);
+            });
+    };
+    each([&](number, number to) { ++first[to + 2]; });
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    predecessors.resize(first[n + 1]);
+    each([&](number of, number to) { predecessors[first[to + 1]++] = of; });
     m_semi.resize(n);
-    std::iota(m_semi.begin(), m_semi.end(), 0);
-    m_label = m_semi;
-    m_ancestor.assign(n, k_none);
+    m_label.resize(n);
+    m_ancestor = m_parent;
     for (number w = static_cast<number>(n); w-- > 1;) {
-        for (std::size_t i = m_first_predecessor[w]; i < m_first_predecessor[w + std::size_t{1}]; ++i)
-            m_semi[w] = std::min(m_semi[w], m_semi[least(m_predecessors[i])]);
-        m_ancestor[w] = m_parent[w];
+        m_semi[w] = w;
+        for (std::uint64_t i = first[w]; i < first[w + std::size_t{1}]; ++i)
+            m_semi[w] = std::min(m_semi[w], least(predecessors[i], w + 1));
+        m_label[w] = m_semi[w];
     }
     // The parent becomes the dominator: the nearest one above it that is no deeper than the semidominator.
     for (number w = 1; w < n; ++w)
         while (m_parent[w] > m_semi[w])
             m_parent[w] = m_parent[m_parent[w]];
+    m_semi = m_label = m_ancestor = {};
 }
 
 type_tree dominators::tree() const {

@@ -31,21 +31,45 @@ struct module : loaded_file {
 class symbols {
 public:
     explicit symbols(image const& from);
-    ~symbols();
+    ~symbols() { dwfl_end(m_dwfl); }
     symbols(symbols const&) = delete;
     symbols& operator=(symbols const&) = delete;
 
-    [[nodiscard]] std::span<module const> modules() const;
+    [[nodiscard]] std::span<module const> modules() const { return m_modules; }
     [[nodiscard]] module const* module_of(address at) const;
-    [[nodiscard]] Dwfl* dwfl() const;
+    [[nodiscard]] Dwfl* dwfl() const { return m_dwfl; }
     // The function or object that contains the address.
     [[nodiscard]] std::optional<symbol> find(address at) const;
     // The thread-local object at an address in a thread's static block, that of the program itself.
     [[nodiscard]] std::optional<symbol> find_thread_local(thread const& of, address at) const;
 
 private:
-    struct state;
-    std::unique_ptr<state> m_state;
+    struct entry {
+        address begin;  // of a thread-local one, in the static block
+        std::uint64_t bytes;
+        char const* name;
+
+        [[nodiscard]] symbol at(address base) const { return {demangle(name), base + begin, bytes}; }
+    };
+    struct table {
+        bool is_read = false;
+        std::vector<entry> entries, thread_local_entries;  // the former ascending by begin
+    };
+    void add_module(mapping const& first);
+    [[nodiscard]] table const& read(std::size_t module) const;
+    static int open_file(Dwfl_Module*, void** own, char const* path, Dwarf_Addr begin, char** file_name,
+                         Elf**);
+
+    image const& m_image;
+    std::string m_debug_path;  // as the image's system has it, and as ours
+    char* m_debug_path_begin;
+    Dwfl_Callbacks m_callbacks{.find_elf = open_file,
+                               .find_debuginfo = dwfl_standard_find_debuginfo,
+                               .section_address = nullptr,
+                               .debuginfo_path = &m_debug_path_begin};
+    Dwfl* m_dwfl;
+    std::vector<module> m_modules;        // ascending
+    mutable std::vector<table> m_tables;  // of each module
 };
 
 }  // namespace poolheap

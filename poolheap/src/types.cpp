@@ -73,15 +73,15 @@ type_id_t naming::add(type t) {
     return static_cast<type_id_t>(m_types.size() - 1);
 }
 
-type_namer::type_namer(image const& from, symbols const& names, heap const& blocks, naming& to)
-    : m_image(from), m_symbols(names), m_heap(blocks), m_names(to), m_rules(1) {
+type_namer::type_namer(image const& from, heap const& blocks)
+    : m_image(from), m_symbols(from), m_heap(blocks) {
     for (mapping const& m : from.mappings())
         for (address at = m.begin; m.executable && at < m.end; at += std::min(k_region, m.end - at))
             m_is_near_code[at / k_region % k_regions] = true;
 }
 
-type_id_t type_namer::add(type t, rule r) {
-    type_id_t const id = m_names.add(std::move(t));
+type_id_t type_namer::add_ruled(type t, rule r) {
+    type_id_t const id = add(std::move(t));
     if (id == k_buffer) return id;
     m_rules.resize(id + std::size_t{1});
     m_rules[id] = r;
@@ -135,13 +135,13 @@ type_id_t type_namer::type_of_vtable(address vtable) {
     if (name.starts_with(k_functor)) {
         found.name = template_argument(name, k_functor);
         found.object_offset = 8;
-        return add(std::move(found), {});
+        return add(std::move(found));
     }
     auto const c = std::ranges::find_if(k_control_classes,
                                         [&](control_class const& c) { return name.starts_with(c.prefix); });
     if (c == std::end(k_control_classes)) {
         found.function = 0;
-        return add(std::move(found), {});
+        return add(std::move(found));
     }
     rule r{.counts = c->is_libcxx ? rule::libcxx : rule::libstdcxx, .pointer_word = c->pointer_word};
     found.name = object_name(template_argument(name, c->prefix));
@@ -149,11 +149,11 @@ type_id_t type_namer::type_of_vtable(address vtable) {
     if (c->object_word >= 0) {
         found.object_offset = static_cast<std::uint32_t>(c->object_word * 8);
     } else {
-        r.owned = add(found, {});
+        r.owned = add(found);
         found.function = 0;
         found.name = "control block of " + found.name;
     }
-    return add(std::move(found), r);
+    return add_ruled(std::move(found), r);
 }
 
 type_id_t type_namer::type_of_coroutine(address resume, address destroy) {
@@ -172,7 +172,7 @@ type_id_t type_namer::type_of_coroutine(address resume, address destroy) {
     } else {
         return k_buffer;
     }
-    return add({.name = pretty(name), .kind = kind::coroutine}, {});
+    return add({.name = pretty(name), .kind = kind::coroutine});
 }
 
 type_id_t type_namer::type_of_functor(address manager) {
@@ -183,8 +183,7 @@ type_id_t type_namer::type_of_functor(address manager) {
         return k_buffer;
     std::string_view const name = template_argument(symbol->name, "std::_Function_handler<", 1);
     if (name.empty()) return k_buffer;
-    return m_known[manager] =
-               add({.name = pretty(std::string(name)), .function = manager, .argument = 1}, {});
+    return m_known[manager] = add({.name = pretty(std::string(name)), .function = manager, .argument = 1});
 }
 
 type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
@@ -198,10 +197,10 @@ type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
         auto const [known, is_new] = m_counted.try_emplace(
             std::uint64_t{header.type} << 2 | at << 1 | std::uint64_t{is_unique}, k_buffer);
         if (is_new)
-            known->second = add({.name = object_name(pretty(name->second)),
-                                 .kind = is_unique ? kind::unique : kind::rc,
-                                 .object_offset = static_cast<std::uint32_t>(at * 8 + 8)},
-                                {.counts = rule::header, .header_word = static_cast<std::uint8_t>(at)});
+            known->second = add_ruled({.name = object_name(pretty(name->second)),
+                                       .kind = is_unique ? kind::unique : kind::rc,
+                                       .object_offset = static_cast<std::uint32_t>(at * 8 + 8)},
+                                      {.counts = rule::header, .header_word = static_cast<std::uint8_t>(at)});
         return known->second;
     }
     return k_buffer;
@@ -223,26 +222,26 @@ type_id_t type_namer::type_of(block_index b, std::span<std::uint64_t const> word
         c = {first, k_buffer};
     }
     // A recycled object's control block lies in front of it.
-    rule& r = m_rules[c.id];
-    if (r.pointer_word >= 0 && m_names[c.id].kind == kind::shared)
+    rule const r = rule_of(c.id);
+    if (r.pointer_word >= 0 && (*this)[c.id].kind == kind::shared)
         if (block const own = m_heap[b]; address const object = owned_by(b, c.id, words) - own.begin)
             if (object < own.bytes) {
-                type& t = m_names.edit(c.id);
-                t.name = m_names[r.owned].name;
+                type& t = edit(c.id);
+                t.name = (*this)[r.owned].name;
                 t.kind = kind::object;
                 m_is_recycling = true;
                 t.object_offset = static_cast<std::uint32_t>(object);
-                r.owned = k_buffer;
+                m_rules[c.id].owned = k_buffer;
             }
     return c.id != k_buffer || m_heap.counted_types.empty() ? c.id : type_of_header(words);
 }
 
 std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_t const> words) const {
-    rule const r = id < m_rules.size() ? m_rules[id] : rule{};
+    rule const r = rule_of(id);
     counts found;  // the weak count has one for all owners
     if (r.counts == rule::header && words.size() > r.header_word) {
         counted_header const h(words[r.header_word]);
-        found = {m_names[id].kind == kind::unique ? 1 : h.strong, h.weak};
+        found = {(*this)[id].kind == kind::unique ? 1 : h.strong, h.weak};
     } else if (r.counts == rule::libstdcxx && words.size() >= 2) {
         found = {words[1] & 0xffffffff, words[1] >> 32};
     } else if (r.counts == rule::libcxx && words.size() >= 3) {
@@ -255,7 +254,7 @@ std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_
 }
 
 address type_namer::owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const {
-    rule const& r = m_rules[id];
+    rule const r = rule_of(id);
     if (r.pointer_word < 0) return 0;
     // A deleter with captures lies in front of the pointer, so it is the first word that leads to a block;
     // the allocator of a recycled object leads to the begin of its own.
@@ -276,7 +275,7 @@ std::vector<type_id_t> type_namer::name_all() {
         if (to != k_no_block && ids[to] == k_buffer) ids[to] = id;
     };
     reader.first_words(k_scanned / 8, [&](block_index b, std::span<std::uint64_t const> words) {
-        if (type_id_t const owned = m_rules[ids[b]].owned; owned != k_buffer)
+        if (type_id_t const owned = rule_of(ids[b]).owned; owned != k_buffer)
             name_other(owned_by(b, ids[b], words), owned);
         // | functor | | manager | invoker |: the last two are functions of one file.
         for (std::size_t at = 0; at + 3 < words.size(); ++at)
@@ -287,7 +286,7 @@ std::vector<type_id_t> type_namer::name_all() {
     std::vector<type_id_t> of_pool(m_heap.pools.size(), k_buffer);
     if (!m_is_recycling) return ids;
     m_heap.for_each_block([&](block_index b, block const& own) {
-        if (m_names[ids[b]].kind == kind::object) of_pool[own.pool] = ids[b];
+        if ((*this)[ids[b]].kind == kind::object) of_pool[own.pool] = ids[b];
     });
     m_heap.for_each_block([&](block_index b, block const& own) {
         if (ids[b] == k_buffer) ids[b] = of_pool[own.pool];

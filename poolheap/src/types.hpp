@@ -21,13 +21,16 @@
 
 namespace poolheap {
 
-class type_namer {
+class type_namer : public naming {
 public:
-    type_namer(image const& from, symbols const& names, heap const& blocks, naming& to);
+    type_namer(image const& from, heap const& blocks);
 
-    [[nodiscard]] std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const;
-    // A type for each block, by its index. Blocks that shared_ptr(new T) owns get T.
-    [[nodiscard]] std::vector<type_id_t> name_all();
+    std::vector<type_id_t> name_all() override;
+    std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const override;
+
+protected:
+    image const& m_image;
+    symbols m_symbols;
 
 private:
     // What the words of a type's blocks mean.
@@ -43,7 +46,8 @@ private:
         type_id_t id = k_buffer;
     };
 
-    type_id_t add(type t, rule r);
+    type_id_t add_ruled(type t, rule r);
+    [[nodiscard]] rule rule_of(type_id_t id) const { return id < m_rules.size() ? m_rules[id] : rule{}; }
     [[nodiscard]] type_id_t type_of(block_index b, std::span<std::uint64_t const> words);
     // A control block made by shared_ptr(new T): the object that it owns. Else 0.
     [[nodiscard]] address owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const;
@@ -63,10 +67,7 @@ private:
     static constexpr address k_region = 1 << 20;
     static constexpr std::size_t k_regions = 1 << 16;
 
-    image const& m_image;
-    symbols const& m_symbols;
     heap const& m_heap;
-    naming& m_names;
     std::vector<rule> m_rules;                               // of each type of these
     std::unordered_map<address, type_id_t> m_known;          // words that lead into a file
     std::unordered_map<std::uint64_t, type_id_t> m_counted;  // by number, kind and word of the header

@@ -37,7 +37,8 @@ public:
     address add(std::string const& name, kind k, block_state state = in_use, std::uint32_t bytes = k_bytes) {
         address const at = m_next;
         m_next += bytes;
-        m_heap.add({at, bytes, 0, state});
+        m_heap.slabs.push_back({at, bytes, static_cast<block_index>(m_heap.states.size()), 1, 0});
+        m_heap.states.push_back(state);
         m_of_block.push_back(k == kind::buffer && name.empty() ? k_buffer : type_named(name, k));
         m_words.resize((m_next - k_blocks) / 8);
         return at;
@@ -81,7 +82,7 @@ public:
     }
 
     graph build() {
-        m_heap.m_pool_memory = {{k_blocks, m_next + 0x10000}};
+        m_heap.pool_memory = {{k_blocks, m_next + 0x10000}};
         m_heap.index();
         m_mappings = {{k_globals, k_globals + 8 * m_data.size(), true, true, false, "/bin/program", 0},
                       {k_blocks, m_next + 0x10000, true, true, false, "", 0}};

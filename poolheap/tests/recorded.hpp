@@ -18,7 +18,11 @@ inline heap recorded_heap(running_program const& program) {
     heap h;
     h.pools.push_back({1, "default", 0, 0});
     for (auto const& [name, begin] : program.addresses())
-        if (name.starts_with("block-")) h.add({begin, program.at("bytes-" + name.substr(6)), 0, in_use});
+        if (name.starts_with("block-")) {
+            h.slabs.push_back({begin, program.at("bytes-" + name.substr(6)),
+                               static_cast<block_index>(h.states.size()), 1, 0});
+            h.states.push_back(in_use);
+        }
     h.index();
     return h;
 }

@@ -358,17 +358,16 @@ TEST_F(heap_of, this_process_has_no_address_of_a_free_block_outside_of_records_a
     std::size_t in_records = 0;
     std::size_t elsewhere = 0;
     for (std::size_t i = 0; i < found; ++i)
-        if (!is_in(all.pool_memory(), places[i]))
-            ++(is_in(all.records(), places[i]) ? in_records : elsewhere);
+        if (!is_in(all.pool_memory, places[i])) ++(is_in(all.records, places[i]) ? in_records : elsewhere);
     EXPECT_LT(found, 4 * k_blocks);
     EXPECT_EQ(elsewhere, 0U);
     if (pooled::detail::k_has_cache) {
         EXPECT_GT(in_records, 500U);
     }
-    EXPECT_TRUE(is_in(all.records(), at_of(&test::core_of(pool))));
-    EXPECT_TRUE(is_in(all.records(), at_of(&pooled::detail::g_page_map)));
-    EXPECT_FALSE(is_in(all.records(), at_of(words.get())));
-    EXPECT_FALSE(is_in(all.records(), at_of(&found)));
+    EXPECT_TRUE(is_in(all.records, at_of(&test::core_of(pool))));
+    EXPECT_TRUE(is_in(all.records, at_of(&pooled::detail::g_page_map)));
+    EXPECT_FALSE(is_in(all.records, at_of(words.get())));
+    EXPECT_FALSE(is_in(all.records, at_of(&found)));
 }
 
 TEST_F(heap_of, a_process_finds_the_block_of_any_address_in_it) {
@@ -425,7 +424,7 @@ TEST_F(heap_of, a_damaged_image_is_read_to_an_end_or_refused) {
             image.replace(at + 8 * (random() % words), values[random() % values.size()]);
         }
         for (int i = 0; i < 200; ++i) {
-            auto const& [begin, end] = sound.records()[random() % sound.records().size()];
+            auto const& [begin, end] = sound.records[random() % sound.records.size()];
             image.replace(reinterpret_cast<std::byte const*>(begin + random() % ((end - begin) / 8) * 8),
                           i % 2 == 0 ? values[random() % values.size()] : random());
         }
