@@ -28,6 +28,8 @@ std::string place(std::string const& type, std::uint64_t offset, std::string con
 graph::graph(image const& from, heap const& blocks, naming& names)
     : m_image(from), m_heap(blocks), m_names(names) {
     m_types = names.name_all();
+    for (type_id_t id = 0; id < names.types(); ++id)
+        m_is_open.push_back(names[id].kind == kind::buffer);
     find_references();
     find_roots();
     // What has a type goes before what has a label, and owners before iterators and words on stacks.
@@ -87,8 +89,8 @@ void graph::find_references() {
         if (source == target) return;
         add_edge(source, target);
         // What lies behind its holder is named before it is read.
-        if (m_types[target] == k_buffer && m_types[source] != k_buffer && !is_label(source) &&
-            name_target(source, offset, target, false) && target < source && !is_label(target))
+        if (is_open(target) && !is_label(source) && name_target(source, offset, target, false) &&
+            target < source && !is_label(target))
             m_typed.push_back(target);
     });
     while (next_group < m_first.size())
@@ -151,21 +153,16 @@ type_id_t graph::buffer_of(std::uint32_t owner, type_id_t what) {
 }
 
 bool graph::name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named) {
+    if (source == target || !is_open(target) || is_open(source)) return false;
     type_id_t const of = m_types[source];
-    if (m_types[target] != k_buffer || of == k_buffer || source == target) return false;
     type const& t = m_names[of];
-    if (t.is_nameless()) {
-        m_types[target] = of;  // a buffer that a nameless buffer holds
-    } else {
-        offset = t.member_offset(offset);
-        member const& m = m_names.at(of, offset);
-        // A plain pointer is an iterator, a view, a way back: it owns nothing if something else leads there.
-        if (m.how == strength::raw && t.kind != kind::buffer && !are_raw_named) {
-            if (m_raw.empty() || m_raw.back() != source) m_raw.push_back(source);
-            return false;
-        }
-        m_types[target] = buffer_of(holder_of(of, offset), m.pointee);
+    member const at = t.is_nameless() ? member() : m_names.at(of, offset);
+    // A plain pointer is an iterator, a view, a way back: it owns nothing if something else leads there.
+    if (at.how == strength::raw && t.kind != kind::buffer && !are_raw_named) {
+        if (m_raw.empty() || m_raw.back() != source) m_raw.push_back(source);
+        return false;
     }
+    give(target, holder_of(of, offset), at.pointee);
     return true;
 }
 
@@ -189,13 +186,13 @@ void graph::spread(bool are_labels_spread) {
 
 void graph::name_by_roots(bool are_owners) {
     for (root_reference const& r : m_root_references) {
-        if (m_types[r.target] != k_buffer) continue;
+        if (!is_open(r.target)) continue;
         root const& from = m_roots[r.from];
         member const at = from.type == k_buffer ? member() : m_names.at(from.type, r.offset);
         bool const is_owner =
             from.kind < root_kind::local || (from.kind == root_kind::local && at.how != strength::raw);
         if (is_owner != are_owners) continue;
-        m_types[r.target] = buffer_of(holder_of(r), at.pointee);
+        give(r.target, holder_of(r), at.pointee);
         queue(r.target);
     }
 }
@@ -284,9 +281,11 @@ void graph::scan_mapping(mapping const& m) {
     };
     for (thread const& t : m_image.threads()) {
         add(t, t.stack_pointer, k_red_zone, m.end, true);
-        add(t, t.thread_pointer, k_thread_locals, k_thread_record, false);
+        // Both are one zone where the stack is shallow: a stack pointer above leaves a large distance.
+        address const frames = t.thread_pointer - t.stack_pointer + k_red_zone;
+        add(t, t.thread_pointer, std::min<address>(k_thread_locals, frames), k_thread_record, false);
     }
-    std::ranges::sort(zones, {}, &zone::begin);
+    std::ranges::stable_sort(zones, {}, &zone::begin);
     address begin = m.begin;
     for (std::size_t i = 0; i < zones.size(); ++i) {
         zone const& z = zones[i];

@@ -90,7 +90,14 @@ private:
     void scan_mapping(mapping const& m);
     std::uint32_t root_named(root_kind kind, std::string name, std::string label, type_id_t type = k_buffer);
 
-    // True if `target` was a nameless buffer and now is named by what leads to it.
+    // Whether nobody owns it yet: a nameless buffer, or what a std::function holds.
+    [[nodiscard]] bool is_open(block_index b) const {
+        return m_types[b] < m_is_open.size() && m_is_open[m_types[b]];
+    }
+    void give(block_index target, std::uint32_t owner, type_id_t pointee) {
+        m_types[target] = buffer_of(owner, m_types[target] != k_buffer ? m_types[target] : pointee);
+    }
+    // True if `target` was open and now is named by what leads to it.
     bool name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named);
     void queue(block_index b) { (is_label(b) ? m_labelled : m_typed).push_back(b); }
     void name_by_roots(bool are_owners);
@@ -106,6 +113,7 @@ private:
     heap const& m_heap;
     naming& m_names;
     std::vector<type_id_t> m_types;
+    std::vector<bool> m_is_open;          // by type
     std::vector<std::uint8_t> m_degrees;  // 255: in m_large_degrees
     std::vector<std::size_t> m_first;
     std::vector<block_index> m_edges;

@@ -94,16 +94,19 @@ TEST(Graph, PointersToNeighboursAreReferences) {
 }
 
 TEST(Graph, WordsBelowAStackPointerReachNothing) {
-    fake_heap h;
-    address const stale = h.add("Stale", kind::shared), live = h.add("Live", kind::shared);
     constexpr address stack = 0x7ffe00000000;
-    std::vector<std::uint64_t> words(128, 0);
-    words[10] = stale, words[100] = live;
-    h.add_thread({7, "reader", {}, stack + 8 * 80, 0}, stack, words);
-    graph const g = h.build();
-    EXPECT_FALSE(g.is_reachable(h.index_of(stale)));
-    EXPECT_TRUE(g.is_reachable(h.index_of(live)));
-    EXPECT_EQ(g.roots()[0].name, "stack of thread 7 (reader)");
+    // Of the first thread, whose thread-local objects are elsewhere, and of another one with a shallow stack.
+    for (address const thread_pointer : {address{0}, stack + 8 * 120}) {
+        fake_heap h;
+        address const stale = h.add("Stale", kind::shared), live = h.add("Live", kind::shared);
+        std::vector<std::uint64_t> words(128, 0);
+        words[10] = stale, words[100] = live;
+        h.add_thread({7, "reader", {}, stack + 8 * 80, thread_pointer}, stack, words);
+        graph const g = h.build();
+        EXPECT_FALSE(g.is_reachable(h.index_of(stale)));
+        EXPECT_TRUE(g.is_reachable(h.index_of(live)));
+        EXPECT_EQ(g.roots()[0].name, "stack of thread 7 (reader)");
+    }
 }
 
 TEST(Graph, ARegisterIsARoot) {
