@@ -111,7 +111,7 @@ def check_python() -> bool:
 
 
 def check_systems(link: bool) -> bool:
-    """Compiles, and links on request, an example for systems on which nothing is run, with Zig's Clang and their headers."""
+    """Compiles, and links on request, an example for systems on which nothing is run, with Zig's Clang."""
     if importlib.util.find_spec("ziglang") is None:
         print("systems: ziglang is not in .venv, so the library was not compiled for other systems")
         return True
