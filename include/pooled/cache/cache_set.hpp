@@ -136,6 +136,9 @@ public:
     // lock; O(blocks moved).
     [[nodiscard]] bool hand_over(class_index c, thread_cache& cache, void* block) noexcept;
 
+    // A large block that another thread hands over, for the owner of a cache that has none; its array gets more. Null: there is none.
+    [[nodiscard]] void* take_handed(class_index c, thread_cache& cache) noexcept;
+
     // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;

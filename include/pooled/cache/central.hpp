@@ -194,7 +194,7 @@ public:
         constexpr std::size_t k_large_bytes = std::size_t{2} << 20;
         if (m_class >= k_first_large)
             return detail::smaller<std::size_t>(
-                (is_for_another ? 2 * handed_blocks::k_most_bytes : k_large_bytes) /
+                (is_for_another ? 3 * handed_blocks::k_most_bytes : k_large_bytes) /
                     k_geometry[m_class].block_bytes,
                 32);
         std::uint64_t const in_use = saturating_subtract(outside(), flushed);

@@ -40,7 +40,7 @@ inline std::uint32_t central::handed() const noexcept {
 inline void central::adopt() noexcept {
     handed_blocks* const all = find_handed();
     if (all == nullptr) return;
-    std::array<void*, handed_blocks::k_most_blocks> blocks;
+    std::array<void*, std::size_t{handed_blocks::k_batches} * handed_blocks::k_most_blocks> blocks;
     flush({blocks.data(), all->take_all(m_class, blocks.data())}, true);
 }
 
@@ -146,18 +146,32 @@ inline bool cache_set::hand_over(class_index c, thread_cache& cache, void* block
     static_cast<void>(inside_gate(&cache, c, [&](class_cache& mine) {
         if ((*this)[c].is_closed()) return;  // as in deallocate_deferred()
         if (c >= k_inlined_classes) {
-            is_taken = handed->push(c, block);
+            is_taken = handed->push(c, {&block, 1}) != 0;
             if (is_taken) mine.add_net_taken(-1);
             return;
         }
-        span<void* const> const older = mine.oldest(mine.capacity() / 2);
-        std::uint32_t count = 0;
-        while (count < older.size() && handed->push(c, older[count]))
-            ++count;
+        std::uint32_t const count = handed->push(c, mine.oldest(mine.capacity() / 2));
         mine.add_net_taken(-std::int64_t{mine.drop_oldest(count)});
         is_taken = mine.push(block);
     }));
     return is_taken;
+}
+inline void* cache_set::take_handed(class_index c, thread_cache& cache) noexcept {
+    handed_blocks* const handed = find_handed();
+    if (handed == nullptr) return nullptr;
+    void* block = nullptr;
+    static_cast<void>(inside_gate(&cache, c, [&](class_cache& mine) {
+        if (block = cache.pop(c); block != nullptr) return;  // the gate was stopped
+        std::array<void*, handed_blocks::k_most_blocks> blocks;
+        std::uint32_t const taken =
+            handed->take(c, detail::larger<std::uint32_t>(mine.capacity() / 2, 1), blocks.data());
+        if (taken == 0) return;
+        block = blocks[taken - 1];
+        if (taken > 1) detail::copy_n(blocks.data(), taken - 1, mine.fill(taken - 1));
+        mine.add_net_taken(taken);
+        mine.begin_interval();
+    }));
+    return block;
 }
 inline void cache_set::prepare_hand_over() noexcept {
     if (find_handed() != nullptr || !m_pool.is_shared) return;

@@ -70,6 +70,8 @@ public:
             if (what.bytes > m_upstream.max_bytes()) return nullptr;
             cache = nullptr;
         }
+        if (c >= k_first_large && cache != nullptr)
+            if (void* const block = m_caches.take_handed(c, *cache)) return block;
         void* const block = allocate_or_grow(what, cache);
         if (c >= k_first_large && block != nullptr) {
             // What came from other threads without the lock was not left free until now.

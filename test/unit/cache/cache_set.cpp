@@ -273,10 +273,18 @@ TEST_F(cache_set_test, hands_large_blocks_over_without_the_lock_of_their_class) 
         EXPECT_EQ(set[c].handed(), 0U) << "who has the lock has what was handed over";
         for (; given != blocks.size(); ++given)
             EXPECT_TRUE(give(blocks[given]));
+        if (c >= k_inlined_classes) {
+            void* const one = set.take_handed(c, caches[0]);
+            EXPECT_NE(one, nullptr) << "four of 1 MiB are a batch";
+            EXPECT_TRUE(give(one));
+            caches[1].classes[c].add_net_taken(1);
+            caches[0].classes[c].add_net_taken(-1);
+        }
         std::uint32_t const handed = set[c].handed();
         set[c].unlock();
         EXPECT_GT(handed, 0U);
-        EXPECT_LE(handed * std::size_t{k_geometry[c].block_bytes}, handed_blocks::k_most_bytes);
+        EXPECT_LE(handed * std::size_t{k_geometry[c].block_bytes},
+                  handed_blocks::k_batches * handed_blocks::k_most_bytes);
         EXPECT_EQ(set[c].outside(), handed + caches[0].classes[c].held() + caches[1].classes[c].held());
         EXPECT_EQ(caches[1].classes[c].net_frees(), blocks.size());
 
