@@ -101,7 +101,7 @@ void unwinding::add_variables(Dwfl_Frame* frame, Dwfl_Module* in, address at) {
             Dwarf_Word bytes = 0;
             if (name != nullptr && op != nullptr && op->atom == DW_OP_fbreg && type &&
                 dwarf_aggregate_size(&*type, &bytes) == 0)
-                found.push_back({std::string(function) + "(): " + name, *base + op->number, bytes, child});
+                found.push_back({{std::string(function) + "(): " + name, *base + op->number, bytes}, child});
         }
     }
 }

@@ -7,10 +7,7 @@
 
 namespace poolheap {
 
-struct local {
-    std::string name;  // "run(): parsed"
-    address begin = 0;
-    std::uint64_t bytes = 0;
+struct local : symbol {  // "run(): parsed"
     Dwarf_Die variable{};
 };
 

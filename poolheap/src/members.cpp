@@ -160,13 +160,13 @@ std::optional<Dwarf_Die> child_at(Dwarf_Die of, std::uint64_t& offset) {
 
 }  // namespace
 
-std::int32_t members::add_layout(Dwarf_Die die) {
+std::int32_t image_naming::add_layout(Dwarf_Die die) {
     m_layouts.push_back(die);
     return static_cast<std::int32_t>(m_layouts.size() - 1);
 }
 
-std::optional<Dwarf_Die> members::layout(type_id_t id) {
-    type& t = m_types.edit(id);
+std::optional<Dwarf_Die> image_naming::layout(type_id_t id) {
+    type& t = edit(id);
     auto const [known, is_new] = m_layout_of.try_emplace(id, t.layout);
     if (is_new && t.layout < 0 && !t.is_nameless())
         if (auto const die = find_class(t)) {
@@ -178,7 +178,7 @@ std::optional<Dwarf_Die> members::layout(type_id_t id) {
     return m_layouts[static_cast<std::size_t>(known->second)];
 }
 
-std::optional<Dwarf_Die> members::find_class(type const& t) {
+std::optional<Dwarf_Die> image_naming::find_class(type const& t) {
     std::size_t const tail = t.name.find(" + n × ");
     if (auto const of = t.function != 0 ? m_index.class_of_function(t.function) : std::nullopt) {
         auto found = template_parameter(*of, t.argument);
@@ -191,16 +191,32 @@ std::optional<Dwarf_Die> members::find_class(type const& t) {
     return m_index.find(name, false);
 }
 
-type_id_t members::variable(std::string const& name, Dwarf_Die const* local) {
-    auto const [known, is_new] = m_variables.try_emplace(name, k_buffer);
-    if (!is_new) return known->second;
-    type found{.name = name, .kind = kind::variable};
-    auto const die = local != nullptr ? std::optional(*local) : m_index.find(name, true);
-    if (auto const type = die ? type_of(*die) : std::nullopt) found.layout = add_layout(*type);
-    return known->second = m_types.add(std::move(found));
+std::optional<variable> image_naming::variable_of(std::optional<symbol> const& s, Dwarf_Die const* local) {
+    if (!s) return {};
+    auto const [known, is_new] = m_variables.try_emplace(s->name, k_buffer);
+    if (is_new) {
+        type found{.name = s->name, .kind = kind::variable};
+        auto const die = local != nullptr ? std::optional(*local) : m_index.find(s->name, true);
+        if (auto const type = die ? type_of(*die) : std::nullopt) found.layout = add_layout(*type);
+        known->second = add(std::move(found));
+    }
+    return variable{s->name, s->begin, known->second};
 }
 
-members::place members::place_of(Dwarf_Die die, std::uint64_t offset) {
+std::optional<variable> image_naming::local_of(thread const& of, address at) {
+    auto const [known, is_new] = m_locals.try_emplace(of.id);
+    if (is_new) known->second = find_locals(m_symbols, m_image, of);
+    for (local const& l : known->second)
+        if (at >= l.begin && at - l.begin < l.bytes) return variable_of(l, &l.variable);
+    return {};
+}
+
+std::string image_naming::module_name(address at) const {
+    module const* const found = m_symbols.module_of(at);
+    return found ? found->name() : std::string();
+}
+
+image_naming::place image_naming::place_of(Dwarf_Die die, std::uint64_t offset) {
     place found;
     bool is_named = false;  // within a class of a library: the name is complete
     for (int depth = 0; depth < 64; ++depth) {
@@ -253,19 +269,19 @@ members::place members::place_of(Dwarf_Die die, std::uint64_t offset) {
     return found;
 }
 
-type_id_t members::add_pointee(Dwarf_Die die, bool is_array, kind k) {
+type_id_t image_naming::add_pointee(Dwarf_Die die, bool is_array, kind k) {
     auto const [at, is_new] = m_pointees.try_emplace({die.addr, is_array, k}, k_buffer);
     std::string const name = is_new ? readable(m_index.type_name(die)) : "";
     if (!is_new || name.empty()) return at->second;
-    return at->second = m_types.add(
-               {.name = name + (is_array ? "[]" : ""),
-                .kind = k,
-                .object_offset = k == kind::rc || k == kind::unique ? 8U : 0U,
-                .element_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes_of(die), ~0U)),
-                .layout = add_layout(die)});
+    return at->second =
+               add({.name = name + (is_array ? "[]" : ""),
+                    .kind = k,
+                    .object_offset = k == kind::rc || k == kind::unique ? 8U : 0U,
+                    .element_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes_of(die), ~0U)),
+                    .layout = add_layout(die)});
 }
 
-type_id_t members::pointee(place const& from) {
+type_id_t image_naming::pointee(place const& from) {
     if (!from.word) return k_buffer;
     bool is_array = from.classes.empty(),
          is_unique = false;  // elements of an array of pointers: a deque has one
@@ -301,9 +317,9 @@ type_id_t members::pointee(place const& from) {
     return k_buffer;
 }
 
-member const& members::at(type_id_t holder, std::uint64_t offset) {
+member const& image_naming::at(type_id_t holder, std::uint64_t offset) {
     auto const of = layout(holder);
-    type const& t = m_types[holder];
+    type const& t = (*this)[holder];
     // What lies behind an object to which a plain pointer leads is another element, or a part of a derived class.
     bool const is_behind =
         t.element_bytes != 0 && offset >= std::uint64_t{t.object_offset} + t.element_bytes && !t.is_array();
@@ -325,6 +341,10 @@ member const& members::at(type_id_t holder, std::uint64_t offset) {
     if (offset >= k_far) found.pointee = k_buffer;
     if (offset >= k_far && found.name.empty()) found.name = "[...]";
     return found;
+}
+
+std::unique_ptr<naming> names_of(image const& from, heap const& blocks) {
+    return std::make_unique<image_naming>(from, blocks);
 }
 
 }  // namespace poolheap

@@ -7,19 +7,22 @@
 // A pointer's type also says what a block is that says nothing about itself: elements of a vector, nodes of a map, a plain object.
 
 #include "dwarf_index.hpp"
-#include "naming.hpp"
-
-#include <unordered_map>
+#include "locals.hpp"
+#include "types.hpp"
 
 namespace poolheap {
 
-class members {
+class image_naming final : public type_namer {
 public:
-    members(symbols const& names, naming& types) : m_types(types), m_index(names) {}
+    image_naming(image const& from, heap const& blocks) : type_namer(from, blocks), m_index(m_symbols) {}
 
-    [[nodiscard]] member const& at(type_id_t holder, std::uint64_t offset);
-    // The type of a variable: of a global that has this symbol, or of a local one that debug information alone knows.
-    [[nodiscard]] type_id_t variable(std::string const& name, Dwarf_Die const* local = nullptr);
+    member const& at(type_id_t holder, std::uint64_t offset) override;
+    std::optional<variable> global(address at) override { return variable_of(m_symbols.find(at)); }
+    std::optional<variable> thread_local_of(thread const& of, address at) override {
+        return variable_of(m_symbols.find_thread_local(of, at));
+    }
+    std::optional<variable> local_of(thread const& of, address at) override;
+    std::string module_name(address at) const override;
 
 private:
     // What lies at an offset in a type: the way there, and the word itself.
@@ -35,14 +38,17 @@ private:
     [[nodiscard]] type_id_t pointee(place const& from);
     [[nodiscard]] type_id_t add_pointee(Dwarf_Die die, bool is_array, kind k);
     [[nodiscard]] std::int32_t add_layout(Dwarf_Die die);
+    // Of a global or thread-local variable that has this symbol, or of a local one that debug information alone knows.
+    [[nodiscard]] std::optional<variable> variable_of(std::optional<symbol> const& s,
+                                                      Dwarf_Die const* local = nullptr);
 
-    naming& m_types;
     dwarf_index m_index;
     std::vector<Dwarf_Die> m_layouts;
     std::unordered_map<type_id_t, std::int32_t> m_layout_of;  // -1: none
     std::unordered_map<std::uint64_t, member> m_known;        // by type and offset
     std::unordered_map<std::string, type_id_t> m_variables;
     std::map<std::tuple<void*, bool, kind>, type_id_t> m_pointees;
+    std::map<int, std::vector<local>> m_locals;  // of each thread that was asked about
 };
 
 }  // namespace poolheap

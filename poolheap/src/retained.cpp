@@ -2,6 +2,9 @@
 #include "retained.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <numeric>
 
 namespace poolheap {
@@ -20,7 +23,9 @@ public:
           m_blocks(static_cast<node>(in.size())),
           m_start(m_blocks + static_cast<node>(in.roots().size()) + 1),
           m_of_root(in.roots().size()),
-          m_holders(m_blocks, 0) {
+          m_holders(m_blocks, 0),
+          m_number(static_cast<number*>(std::calloc(m_start + std::size_t{1}, sizeof(number))), std::free) {
+        if (m_number == nullptr) throw std::bad_alloc();
         // References are sorted by kind of root, then by root: each root's are together.
         for (std::span<root_reference const> rest = in.root_references(); !rest.empty();) {
             auto const end =
@@ -55,8 +60,9 @@ private:
     node m_start;
     std::vector<std::span<root_reference const>> m_of_root;
     std::vector<std::uint8_t> m_holders;  // 2: more than one
-    std::vector<number> m_number;         // by node
-    std::vector<node> m_node;             // by number, as all below
+    // By node, plus one: what is not numbered takes no memory, since its pages are not written.
+    std::unique_ptr<number[], decltype(&std::free)> m_number;
+    std::vector<node> m_node;  // by number, as all below
     std::vector<number> m_parent, m_semi, m_ancestor, m_label;
     std::vector<number> m_path;
 };
@@ -79,21 +85,20 @@ void dominators::successors(node of, Visit&& visit) const {
 }
 
 void dominators::search() {
-    m_number.assign(m_start + std::size_t{1}, k_none);
-    m_node.reserve(m_number.size());  // of address space: pages count when they are written
-    m_parent.reserve(m_number.size());
+    m_node.reserve(m_start + std::size_t{1});  // of address space, likewise
+    m_parent.reserve(m_start + std::size_t{1});
     std::vector<std::pair<node, number>> stack{{m_start, 0}};
     // Each node is numbered when it is taken: its parent is the one that put it there last.
     while (!stack.empty()) {
         auto const [of, parent] = stack.back();
         stack.pop_back();
-        if (m_number[of] != k_none) continue;
+        if (m_number[of] != 0) continue;
         number const mine = static_cast<number>(m_node.size());
-        m_number[of] = mine;
+        m_number[of] = mine + 1;
         m_node.push_back(of);
         m_parent.push_back(parent);
         successors(of, [&](node to) {
-            if (m_number[to] == k_none && !is_plain_leaf(to)) stack.emplace_back(to, mine);
+            if (m_number[to] == 0 && !is_plain_leaf(to)) stack.emplace_back(to, mine);
         });
     }
 }
@@ -119,7 +124,7 @@ void dominators::find() {
     auto const each = [&](auto&& visit) {
         for (number w = 0; w < n; ++w)
             successors(m_node[w], [&](node to) {
-                if (m_number[to] != k_none) visit(w, m_number[to]);
+                if (m_number[to] != 0) visit(w, m_number[to] - 1);
             });
     };
     each([&](number, number to) { ++first[to + 2]; });

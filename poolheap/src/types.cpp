@@ -206,7 +206,7 @@ type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
     return k_buffer;
 }
 
-type_id_t type_namer::type_of(block_index b, std::span<std::uint64_t const> words) {
+type_id_t type_namer::type_by_words(block_index b, std::span<std::uint64_t const> words) {
     if (words.empty()) return k_buffer;
     address const first = words[0];
     cached& c = m_cache[(first >> 3) * 0x9E3779B97F4A7C15 >> 52];
@@ -267,7 +267,7 @@ std::vector<type_id_t> type_namer::name_all() {
     std::vector<type_id_t> ids(m_heap.states.size(), k_buffer);
     reference_reader reader(m_image, m_heap);
     reader.first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
-        ids[b] = type_of(b, words);
+        ids[b] = type_by_words(b, words);
     });
     // What others know about a block that does not say itself what it is: shared_ptr(new T), and a std::function of libstdc++.
     auto const name_other = [&](address at, type_id_t id) {

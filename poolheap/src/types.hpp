@@ -48,7 +48,7 @@ private:
 
     type_id_t add_ruled(type t, rule r);
     [[nodiscard]] rule rule_of(type_id_t id) const { return id < m_rules.size() ? m_rules[id] : rule{}; }
-    [[nodiscard]] type_id_t type_of(block_index b, std::span<std::uint64_t const> words);
+    [[nodiscard]] type_id_t type_by_words(block_index b, std::span<std::uint64_t const> words);
     // A control block made by shared_ptr(new T): the object that it owns. Else 0.
     [[nodiscard]] address owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const;
     [[nodiscard]] bool is_code(address at) const;
