@@ -19,7 +19,6 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/platform.hpp"
 #include "pooled/os/raw_mutex.hpp"
 #include "pooled/os/single_threaded.hpp"
 
@@ -34,6 +33,10 @@
 #include <new>
 #include <type_traits>
 #include <utility>
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
 
 POOLED_BEGIN_NAMESPACE
 namespace compat {
@@ -586,8 +589,13 @@ private:
     // False without memory for them; a fork is then as in Boost, which has none.
     static bool add_fork_handlers() {
         if constexpr (std::is_same_v<Mutex, details::pool::null_mutex>) return true;
-        return detail::platform::at_fork([] { the_mutex().lock(); }, [] { the_mutex().unlock(); },
-                                         [] { the_mutex().unlock(); });
+#if defined(_WIN32)
+        return true;
+#else
+        // Not by the compiled library: what a plugin registers itself goes when it is closed.
+        return ::pthread_atfork([] { the_mutex().lock(); }, [] { the_mutex().unlock(); },
+                                [] { the_mutex().unlock(); }) == 0;
+#endif
     }
 
     // A constant, so no call asks whether it was made. The mutex and the first members of the pool share a cache line.
