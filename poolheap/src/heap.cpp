@@ -75,7 +75,7 @@ public:
     }
     void pool(std::uint32_t id, char const* name) {
         m_pools.emplace(id, static_cast<std::uint16_t>(m_heap.pools.size()));
-        m_heap.pools.push_back({.id = id, .name = name});
+        m_heap.pools.emplace_back(name);
         m_core = {};
     }
     void free(address a) { m_free.push_back(a); }
@@ -180,10 +180,6 @@ private:
                 std::to_string(count) +
                 " blocks may be free or in use: the image was taken while a thread took them from the pool");
         mark(m_free, no_block, true);
-        m_found.for_each_block([&](block_index, poolheap::block const& b) {
-            ++m_heap.pools[b.pool].objects;
-            m_heap.pools[b.pool].bytes += b.bytes;
-        });
         for (poolheap::slab& s : m_found.slabs)
             s.first += static_cast<block_index>(m_heap.states.size());
         m_heap.slabs.insert(m_heap.slabs.end(), m_found.slabs.begin(), m_found.slabs.end());

@@ -27,13 +27,6 @@ namespace poolheap {
 class image;
 using address = std::uint64_t;
 
-struct pool_info {
-    std::uint32_t id = 0;  // in the program; each copy of the library has its own default pool 1
-    std::string name;
-    std::size_t objects = 0;  // in use, idle or uncertain
-    std::size_t bytes = 0;
-};
-
 enum block_state : std::uint8_t {
     no_block,  // a free slot
     in_use,
@@ -64,7 +57,7 @@ struct slab {
 
 class heap {
 public:
-    std::vector<pool_info> pools;
+    std::vector<std::string> pools;  // their names; each copy of the library has its own default pool
     std::vector<slab> slabs;
     std::vector<block_state> states;  // of all slots
     // Names of types by the number that is in the headers of make_rc and make_unique; as the compiler wrote them.

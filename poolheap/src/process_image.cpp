@@ -96,11 +96,12 @@ std::vector<int> thread_ids(int pid) {
 
 std::size_t read_process(int pid, address from, std::span<std::byte> to) {
     std::size_t done = 0;
-    for (ssize_t got = 1; got > 0 && done < to.size();
-         done += static_cast<std::size_t>(std::max(got, ssize_t{0}))) {
+    while (done < to.size()) {
         iovec local{to.data() + done, to.size() - done};
         iovec remote{reinterpret_cast<void*>(from + done), to.size() - done};
-        got = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        ssize_t const got = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        if (got <= 0) break;
+        done += static_cast<std::size_t>(got);
     }
     return done;
 }
@@ -130,7 +131,7 @@ public:
         for (bool found = true; found;) {
             found = false;
             for (int const id : thread_ids(pid))
-                if (!m_seen.contains(id)) found |= stop(id);
+                if (m_seen.insert(id).second) stop(id), found = true;
         }
         if (m_threads.empty()) refuse(pid, m_error);
     }
@@ -149,25 +150,19 @@ public:
     int fork();
 
 private:
-    bool stop(int id) {
+    void stop(int id) {
         if (::ptrace(PTRACE_SEIZE, id, nullptr, nullptr) != 0) {
             m_error = errno;
             // A main thread that has ended, or a thread that ends just now.
             std::string const state = field(proc(m_pid, "task/") + std::to_string(id) + "/status", "State:");
-            if (!state.empty() && state[0] != 'Z' && state[0] != 'X') {
-                go_on();
-                refuse(m_pid, m_error);
-            }
-            return m_seen.insert(id).second;
+            if (state.empty() || state[0] == 'Z' || state[0] == 'X') return;
+            go_on();
+            refuse(m_pid, m_error);
         }
-        m_seen.insert(id);
         ::ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr);
-        int status = 0;
-        int got = 0;
-        for (auto const limit = clock::now() + std::chrono::seconds(2); got == 0 && clock::now() < limit;) {
-            got = ::waitpid(id, &status, __WALL | WNOHANG);
-            if (got == 0) ::usleep(20);
-        }
+        int status = 0, got = 0;
+        for (auto const limit = clock::now() + std::chrono::seconds(2); got == 0 && clock::now() < limit;)
+            if ((got = ::waitpid(id, &status, __WALL | WNOHANG)) == 0) ::usleep(20);
         if (got == 0) {
             // Letting go needs a stopped thread; our own end does it in any case.
             go_on();
@@ -175,10 +170,10 @@ private:
                         " does not stop: it waits in the kernel for a device or file system. Try again, or "
                         "take a core file.");
         }
-        if (got < 0 || !WIFSTOPPED(status)) return true;
-        m_stopped.emplace_back(id, (status >> 16) == 0 ? WSTOPSIG(status) : 0);
-        m_threads.push_back(stopped_thread(m_pid, id));
-        return true;
+        if (got > 0 && WIFSTOPPED(status)) {
+            m_stopped.emplace_back(id, (status >> 16) == 0 ? WSTOPSIG(status) : 0);
+            m_threads.push_back(stopped_thread(m_pid, id));
+        }
     }
 
 #if defined(__x86_64__)

@@ -117,7 +117,7 @@ report make_report(graph& of, report_options const& options) {
         auto const id = static_cast<type_id_t>(k >> 32);
         type const& t = of.names()[id];
         sum& row = rows[{(k & 1 ? "idle " : "") + known_type(of, id), name_of(t.kind),
-                         blocks.pools[(k & 0xffffffff) >> 1].name}];
+                         blocks.pools[(k & 0xffffffff) >> 1]}];
         row.objects += s.objects, row.bytes += s.bytes, row.weak_only += s.weak_only;
         objects += s.objects, bytes += s.bytes, unnamed += t.is_nameless() ? s.bytes : 0;
     }

@@ -21,7 +21,7 @@ public:
     static constexpr address k_globals = 0x555500000000;
     static constexpr std::uint32_t k_bytes = 64;
 
-    fake_heap() { m_heap.pools.push_back({1, "default", 0, 0}); }
+    fake_heap() { m_heap.pools.emplace_back("default"); }
 
     type_id_t type_named(std::string const& name, kind k) {
         for (type_id_t id = 1; id < types(); ++id)

@@ -16,7 +16,7 @@ using namespace poolheap;
 // The heap that recorded_new.hpp prints.
 inline heap recorded_heap(running_program const& program) {
     heap h;
-    h.pools.push_back({1, "default", 0, 0});
+    h.pools.emplace_back("default");
     for (auto const& [name, begin] : program.addresses())
         if (name.starts_with("block-")) {
             h.slabs.push_back({begin, program.at("bytes-" + name.substr(6)),

@@ -93,7 +93,7 @@ std::set<address> blocks_of(Pool const& pool, poolheap::heap const& all,
                             std::uint8_t state = poolheap::in_use) {
     std::set<address> result;
     all.for_each_block([&](poolheap::block_index, poolheap::block const& b) {
-        if (all.pools[b.pool].name == pool.name() && b.state == state) result.insert(b.begin);
+        if (all.pools[b.pool] == pool.name() && b.state == state) result.insert(b.begin);
     });
     return result;
 }
@@ -231,8 +231,10 @@ TEST_F(heap_of, this_process_has_the_blocks_of_a_pool_that_was_destroyed_while_t
     poolheap::heap const all = read_heap(own_image());
     poolheap::heap::hit const found = all.find(at_of(object.get()));
     ASSERT_NE(found.index, poolheap::k_no_block);
-    EXPECT_EQ(all.pools[all[found.index].pool].name, "closed");
-    EXPECT_EQ(all.pools[all[found.index].pool].objects, 1U);
+    EXPECT_EQ(all.pools[all[found.index].pool], "closed");
+    std::size_t objects = 0;
+    all.for_each_block([&](auto, poolheap::block const& b) { objects += b.pool == all[found.index].pool; });
+    EXPECT_EQ(objects, 1U);
 }
 
 TEST_F(heap_of, this_process_has_inner_blocks_instead_of_the_block_that_is_a_pools_memory) {
