@@ -7,6 +7,7 @@
 
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/death_tests.hpp"
 #include "support/internals.hpp"
 #include "support/resident_pages.hpp"
 #include "support/starting_line.hpp"
@@ -302,16 +303,18 @@ TEST_F(thread_exit_stress, thread_local_destructors_drop_objects_of_a_pool_that_
 
 // Not joined and not stopped: it runs into the end of the process.
 TEST(process_end_stress, threads_may_still_be_at_work) {
-    static std::atomic<bool> is_running{false};
-    std::thread([] {
-        dice r(1);
-        for (;;) {
-            deallocate(pooled::default_pool(), allocate(pooled::default_pool(), 16 + 8 * r.below(60)));
-            is_running = true;
-        }
-    }).detach();
-    while (!is_running)
-        std::this_thread::yield();
+    test::expect_good_end([] {
+        static std::atomic<bool> is_running{false};
+        std::thread([] {
+            dice r(1);
+            for (;;) {
+                deallocate(pooled::default_pool(), allocate(pooled::default_pool(), 16 + 8 * r.below(60)));
+                is_running = true;
+            }
+        }).detach();
+        while (!is_running)
+            std::this_thread::yield();
+    });
 }
 
 // Plan: one thread makes objects and another drops them, the case in which a cache that returns nothing would grow without limit.
