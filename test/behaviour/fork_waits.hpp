@@ -158,7 +158,7 @@ public:
     explicit stays_inside(pooled::pool& pool)
         : m_thread([this, &caches = test::core_of(pool).caches()] {
               caches.lock();
-              caches.lock_classes();
+              while (!caches.try_lock_classes()) {}
               g_registry.lock();
               m_is_inside.count_down();
               m_may_leave.wait();

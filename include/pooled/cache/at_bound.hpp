@@ -10,6 +10,7 @@
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/gate.hpp"
+#include "pooled/cache/steal.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
@@ -31,7 +32,8 @@ inline void cache_set::enter_bound() noexcept {
         hold();
         for_each([](thread_cache& cache) { cache.gate.stop(); });
     }
-    steal_all([&] {
+    steal_every([&] {
+        if (is_at_bound()) return --m_holds, true;  // another thread was faster
         if (m_pool.is_shared) m_pool.bound_epoch.add(1);
         for (class_index c = 0; c < k_lists; ++c)
             (*this)[c].end_served();
@@ -41,12 +43,11 @@ inline void cache_set::enter_bound() noexcept {
 
 inline bool cache_set::leave_bound() noexcept {
     if (!is_at_bound()) return true;
-    bool const may_leave = bar_slots();
+    bool const may_leave = bar_slots() && try_lock_classes();
     if (may_leave) {
-        lock_classes();
         m_pool.bound_epoch.add(1);
+        drain_slots_locked();
         unlock_classes();
-        drain_slots();
         --m_holds;
     }
     m_are_slots_barred.store(false,
@@ -78,13 +79,17 @@ inline void* cache_set::search_slots(block_request const& what) noexcept {
     }
     // Other threads exchange blocks all the time: not any more.
     scoped_lock const lock(*this);
-    for (unsigned attempt = 0; !bar_slots(); ++attempt)
-        wait_unlocked(attempt);
-    do {
-        drain_slots();
+    void* block = nullptr;
+    bool has_all = false;
+    for (unsigned attempt = 0;; wait_unlocked(attempt++)) {
+        if (!bar_slots() || !try_lock_classes()) continue;
+        drain_slots_locked();
         static_cast<void>(m_slots.pop(k_no_class, seen));
-    } while (!m_slots.were_empty(seen));
-    void* const block = find();
+        has_all = m_slots.were_empty(seen);  // no other thread is on the way from a slot to a list
+        block = list.allocate_one(what);
+        unlock_classes();
+        if (has_all || block != nullptr) break;
+    }
     m_are_slots_barred.store(false,
                              std::memory_order_release);  // pairs with the acquire in put_at_bound()
     return block;

@@ -14,7 +14,8 @@
 // leaves those alone whose owners do not come out within microseconds. Whoever needs all of them calls stop_every(), which gives the lock
 // up while it waits; gates stay stopped meanwhile, and an owner with a stopped gate uses its cache under the locks of the classes.
 // Nor does a thread wait for the lock of a class whose holder was preempted: what it does then, inside its open gate, is deferred
-// (cache/central.hpp). Whoever has stopped all gates finds everything that was deferred when it takes the locks.
+// (cache/central.hpp). Whoever has stopped all gates finds everything that was deferred when it takes the locks. Who needs the locks of
+// all classes gives up that of the set, too, while another thread has one and does not run.
 // Invariant: what all caches hold of class c <= outside of central c.
 
 #include "pooled/base/algorithm.hpp"
@@ -76,6 +77,12 @@ public:
     }
     [[nodiscard]] bool try_lock() noexcept {
         if (!m_mutex.try_lock()) return false;
+        forget_dead();
+        return true;
+    }
+    // As that of a class: false when its holder does not run.
+    [[nodiscard]] bool try_lock_for_a_moment() noexcept {
+        if (!m_mutex.try_lock_for_a_moment()) return false;
         forget_dead();
         return true;
     }
@@ -280,46 +287,34 @@ public:
 
     // Moves cached blocks of a class to its central free list. False when that has none then: the caches of other threads held less than
     // `least` bytes, or those who hold more are preempted inside their gates. O(threads + blocks moved).
-    bool steal(class_index c, std::size_t least) noexcept {
-        std::uint64_t blocks = 0;
-        for_each([&](thread_cache const& one) {
-            if (is_others(one)) blocks += one.classes[c].held();
-        });
-        if (blocks * k_geometry[c].block_bytes < least) return false;
-        stop();
-        bool has_any = false;
-        if (try_scoped_lock const lock((*this)[c]); lock) {
-            collect(c);
-            has_any = (*this)[c].free() != 0;
-        }
-        resume();
-        return has_any;
-    }
-
+    bool steal(class_index c, std::size_t least) noexcept;
     // As steal(), for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
-    // block can move.
+    // block can move. False: `then()` says so, or another thread has the lock of a class, and does not run.
     template <class Then>
-    auto steal_all(Then&& then) noexcept {
-        stop();
-        lock_classes();
-        for (class_index c = 0; c < k_class_count; ++c) {
-            collect(c);
-            (*this)[c].drain_recent();
-        }
-        m_slots.drain([this](class_index c, void* block) { (*this)[c].flush({&block, 1}); });
-        auto const result = then();
-        unlock_classes();
-        resume();
-        return result;
+    bool steal_all(Then&& then) noexcept;
+    // The same until it succeeds. Gives up the lock while it waits.
+    template <class Then>
+    void steal_every(Then&& then) noexcept {
+        for (unsigned attempt = 0; !steal_all(then); ++attempt)
+            wait_unlocked(attempt);
     }
+    // As steal_all(), for one class after the other, but for those whose lock has a thread that does not run.
+    void steal_each() noexcept;
+    // Empties the caches whose owners took no slow path since the last call: they are idle, or need only what they hold.
+    void steal_from_idle() noexcept;
 
     // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache. Gives up the lock while it
     // waits for owners.
     void enter_bound() noexcept;
     // False: it is still at the bound, because a thread was preempted while it put a block into a slot.
     bool leave_bound() noexcept;
-    // The blocks in the slots go to their slabs, which may become free. Without a lock.
-    void drain_slots() noexcept;
+    // The blocks in the slots go to their slabs, which may become free, unless another thread has the lock of a class and does not run.
+    // Without a lock.
+    void try_drain_slots() noexcept {
+        if (!is_at_bound() || !try_lock_classes()) return;
+        drain_slots_locked();
+        unlock_classes();
+    }
     // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
     // bound only while a thread looks for memory.
     void add_recycled() noexcept { m_has_recycled = true; }
@@ -327,36 +322,19 @@ public:
     [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
     [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
 
-    // Empties the caches whose owners took no slow path since the last call: they are idle, or need only what they hold.
-    void steal_from_idle() noexcept {
-        auto const is_idle = [](thread_cache const& cache) {
-            return is_others(cache) && cache.slow_calls_seen == cache.slow_calls &&
-                   detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
-        };
-        bool const is_any = detail::any_of(m_all, is_idle);
-        if (is_any) stop();
-        for_each([&](thread_cache& cache) {
-            bool const is_emptied = is_any && is_idle(cache) && may_use(cache);
-            for (class_index c = 0; is_emptied && c < k_class_count; ++c)
-                collect_held(cache, c);
-            cache.slow_calls_seen = cache.slow_calls;
-        });
-        if (is_any) resume();
-    }
-
     // The cache's owner has ended, or is the caller, which is about to end.
     void retire(thread_cache& cache) noexcept {
         retire_classes(cache);
         unlink(cache);
     }
-    // The first part of it. Without a lock. `may_defer`: for the owner, inside its open gate.
-    void retire_classes(thread_cache& cache, bool may_defer = false) noexcept {
+    // The first part of it. For the owner inside its open gate, or with the lock.
+    void retire_classes(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             class_cache& one = cache.classes[c];
             if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
             central& list = (*this)[c];
-            if (!may_defer || !list.try_lock_for_a_moment()) {
-                if (may_defer && list.defer_all(one)) continue;
+            if (!list.try_lock_for_a_moment()) {
+                if (list.defer_all(one)) continue;
                 list.lock();
             }
             unlock_at_end const lock(list);
@@ -404,13 +382,15 @@ public:
         return bytes;
     }
 
-    void lock_classes() noexcept {
+    // All of them, or none: another thread has one, and does not run.
+    [[nodiscard]] bool try_lock_classes() noexcept {
         for (class_index c = 0; c < k_lists; ++c)
-            (*this)[c].lock();
+            if (!try_lock_class(c)) return unlock_classes(c), false;
+        return true;
     }
-    void unlock_classes() noexcept {
-        for (class_index c = k_lists; c-- != 0;)
-            (*this)[c].unlock();
+    void unlock_classes(class_index end = k_lists) noexcept {
+        while (end-- != 0)
+            (*this)[end].unlock();
     }
 
 private:
@@ -418,6 +398,12 @@ private:
     friend struct record_access;
     [[nodiscard]] static bool is_others(thread_cache const& cache) noexcept {
         return cache.owner != nullptr && cache.owner != &t_state();
+    }
+
+    [[nodiscard]] bool try_lock_class(class_index c) noexcept {
+        if (!(*this)[c].try_lock_for_a_moment()) return false;
+        (*this)[c].adopt();
+        return true;
     }
 
     // Calls work(array of class `c`) for the owner of `cache`, or for a thread without one (null), inside its gate, so that nobody
@@ -463,6 +449,12 @@ private:
     // A block from a slot, else of the central list. Null: at one moment that had none, nor the heap, and the slots were empty. Blocks
     // of other classes in the slots, whose slabs it might use, go to these slabs.
     [[nodiscard]] void* search_slots(block_request const& what) noexcept;
+    // Before it is reported that no block is free: waits for the locks of their classes.
+    void drain_slots() noexcept;
+    // Requires the locks of all classes.
+    void drain_slots_locked() noexcept {
+        m_slots.drain([this](class_index c, void* block) { (*this)[c].flush({&block, 1}); });
+    }
     // Afterwards no thread is in put_at_bound(), and none puts a block into a slot. False: some still are.
     [[nodiscard]] bool bar_slots() noexcept;
     // Requires the lock, which another thread may have until this returns.

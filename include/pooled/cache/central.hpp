@@ -317,6 +317,7 @@ public:
         return m_high_water =
                    detail::larger<std::uint64_t>(m_high_water, saturating_subtract(outside(), unused));
     }
+    [[nodiscard]] std::uint64_t high_water() const noexcept { return m_high_water; }
 
     // From now on, returned blocks are counted individually.
     void close() noexcept { m_is_closed = true; }

@@ -152,14 +152,16 @@ public:
 
 private:
     // Under the registry's lock, so that no thread that has one of its caches ends now; and that of the caches, so that none that returns
-    // the last block destroys the core. Must wait: an owner is inside its cache, or the background thread works on the pool.
+    // the last block destroys the core. Must wait: an owner is inside its cache, another thread has a lock that is needed and does not
+    // run, or the background thread works on the pool.
     enum class closing : unsigned char { must_wait, is_done, was_last };
     [[nodiscard]] closing try_close() noexcept {
         scoped_lock const lock(g_registry);
-        scoped_lock const caches_lock(caches());
-        if (g_registry.is_worked_on(*this) || !caches().stop() || !caches().leave_bound())
-            return closing::must_wait;
-        return memory().close() ? closing::was_last : closing::is_done;
+        if (g_registry.is_worked_on(*this) || !caches().try_lock_for_a_moment()) return closing::must_wait;
+        bool const is_closed = caches().stop() && caches().leave_bound() && memory().close();
+        bool const is_last = is_closed && memory().drop_reference();
+        caches().unlock();
+        return !is_closed ? closing::must_wait : is_last ? closing::was_last : closing::is_done;
     }
 
     // No thread can reach the core any more. It leaves the page map before a new pool can have its id.

@@ -20,6 +20,7 @@
 #include "pooled/cache/at_bound.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/defer.hpp"
+#include "pooled/cache/steal.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
@@ -123,9 +124,11 @@ public:
         m_slabs.return_chunks(all, under_way, slab_heap::refused::abandon);
     }
 
-    // Afterwards, no thread uses a cache, and deallocations are counted. True: there was no other reference than the handle's. Requires
-    // that the caches are stopped for good, their lock, and the registry's.
+    // Afterwards, no thread uses a cache, and deallocations are counted. Requires that the caches are stopped for good, their lock, and the
+    // registry's. False: another thread has a lock, and does not run.
     [[nodiscard]] bool close() noexcept;
+    // Of the handle of a closed pool. True: there was no other.
+    [[nodiscard]] bool drop_reference() noexcept { return drop_references(1); }
 
     void fill(pool_stats& sum) noexcept;
     [[nodiscard]] bool is_valid() noexcept;
@@ -250,7 +253,9 @@ private:
         if (m_slabs.has_free(c)) return true;
         if (!m_slabs.is_reserved_for(c)) return false;
         try_scoped_lock const lock(m_caches);
-        return lock && m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
+        if (!lock) return false;
+        m_caches.steal_each();
+        return m_caches[c].free() != 0 || m_slabs.has_free(c);
     }
     // True: those were the last. acq_rel: what every thread did to its block happens before the pool is destroyed.
     [[nodiscard]] bool drop_references(std::uint64_t count) noexcept {
@@ -305,8 +310,8 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     if (all > k_max_reserved_bytes) POOLED_THROW(not_enough_memory(all));
     slab_heap::attempt mine(m_slabs, {smaller, larger});
     if (larger != k_exact) {
+        m_caches.try_drain_slots();
         scoped_lock const lock(m_caches);
-        m_caches.drain_slots();
         m_caches.steal(smaller, 1);  // cached blocks then count, and need not be stolen later
         m_caches.steal(larger, 1);
     }
@@ -342,7 +347,7 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
 }
 
 inline bool pool_memory::close() noexcept {
-    m_caches.steal_all([&] {
+    return m_caches.steal_all([&] {
         std::uint64_t in_use = 0;
         for (class_index c = 0; c < cache_set::k_lists; ++c) {
             m_caches[c].close();
@@ -352,17 +357,17 @@ inline bool pool_memory::close() noexcept {
         m_caches.abandon_all();
         return true;
     });
-    return drop_references(1);
 }
 
 inline void pool_memory::fill(pool_stats& sum) noexcept {
+    m_caches.try_drain_slots();
     scoped_lock const lock(m_caches);
-    m_caches.drain_slots();
     size_class_stats exact;  // blocks of any size
     for (class_index c = 0; c < cache_set::k_lists; ++c) {
         central& list = m_caches[c];
         size_class_stats& one = c != k_exact ? sum.classes[c] : exact;
-        scoped_lock const class_lock(list);
+        bool const is_mine = list.try_lock_for_a_moment();  // otherwise its counts are of several moments
+        if (is_mine) list.adopt();
         std::uint64_t unused = 0;
         one.remote_frees = list.retired_remote_frees();
         if (c != k_exact) {
@@ -375,10 +380,11 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         }
         one.in_use = saturating_subtract(list.outside(), one.cached);
         one.free = list.free();
-        one.high_water = list.note_high_water(unused);
+        one.high_water = is_mine ? list.note_high_water(unused) : list.high_water();
         one.slab_bytes = list.slab_bytes();
         one.refills = list.refills();
         one.flushes = list.flushes();
+        if (is_mine) list.unlock();
         sum += one;
         if (c < k_first_large) continue;
         sum.large_in_use += one.in_use;

@@ -12,6 +12,7 @@
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/steal.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/slab_heap.hpp"
@@ -109,8 +110,8 @@ public:
     }
     // Large blocks of so many bytes become free.
     void release_excess(std::size_t freed) noexcept;
-    // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
-    std::size_t release_free() noexcept;
+    // Returns all free memory that is not reserved to upstream, including what threads have cached.
+    void release_free() noexcept;
     std::size_t trim() noexcept;
 
 private:
@@ -179,19 +180,25 @@ inline bool memory_release::release_some() noexcept {
     return released != 0;
 }
 
-inline std::size_t memory_release::release_free() noexcept {
+inline void memory_release::release_free() noexcept {
     {
         scoped_lock const lock(m_caches);
-        m_caches.steal_all([] { return true; });
+        m_caches.steal_every([] { return true; });
     }
-    return m_slabs.release_chunks();
+    m_slabs.release_chunks();
 }
 
 inline std::size_t memory_release::trim() noexcept {
     m_slabs.forget_reservations();
-    std::size_t bytes = release_free();
+    m_caches.try_drain_slots();
+    {
+        scoped_lock const lock(m_caches);
+        m_caches.steal_each();
+    }
+    std::size_t bytes = m_slabs.release_chunks();
     for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
-        scoped_lock const lock(m_caches[c]);
+        if (!m_caches[c].try_lock_for_a_moment()) continue;
+        unlock_at_end const lock(m_caches[c]);
         bytes += m_caches[c].purge();
     }
     return bytes + m_slabs.purge();
@@ -202,7 +209,7 @@ POOLED_NOINLINE inline void memory_release::release_unused() noexcept {
     m_slabs.note_full_chunks();
     std::size_t const free_before = m_slabs.free_bytes();
     if (try_scoped_lock const lock(m_caches); lock) m_caches.steal_from_idle();
-    m_caches.drain_slots();
+    m_caches.try_drain_slots();
     m_caches.drain_recent();
     if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_least_kept)
         release_excess(free - free_before);  // large blocks, as if their owners had freed them now

@@ -122,6 +122,7 @@ private:
     friend struct record_access;
     static bool return_large(thread_cache& cache) noexcept;
     static void return_small(thread_cache& cache) noexcept;
+    [[nodiscard]] static bool end_caches(thread_state& state) noexcept;
     [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     void free(far_array& one) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
@@ -368,9 +369,26 @@ inline bool registry::return_large(thread_cache& cache) noexcept {
 inline void registry::return_small(thread_cache& cache) noexcept {
     g_fork_gate.enter();
     cache.gate.announce();
-    if (cache.gate.is_open()) cache.core->caches().retire_classes(cache, true);
+    if (cache.gate.is_open()) cache.core->caches().retire_classes(cache);
     cache.gate.leave();
     g_fork_gate.leave();
+}
+
+// Unlinks the caches of the calling thread, which is about to end. False: another thread has the lock of a pool's caches, and does not run;
+// nobody waits for that with the registry's.
+inline bool registry::end_caches(thread_state& state) noexcept {
+    scoped_lock const own(g_registry);  // so that no pool is closed meanwhile
+    state.closed.store(0, std::memory_order_relaxed);
+    while (thread_cache* const cache = state.owned.first()) {
+        if (pool_core* const core = cache->core) {
+            if (!core->caches().try_lock_for_a_moment()) return false;
+            core->retire(*cache);
+            core->caches().unlock();
+        }
+        disown(state, *cache);
+    }
+    if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.free(*old);
+    return true;
 }
 
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
@@ -389,18 +407,8 @@ inline void registry::end_thread(void* argument) noexcept {
     for (thread_cache*& slot : state.near_caches)
         state.set(&slot, nullptr);
     state.forget(state.recent);
-    {
-        scoped_lock const own(g_registry);  // so that no pool is closed meanwhile
-        state.closed.store(0, std::memory_order_relaxed);
-        while (thread_cache* const cache = state.owned.first()) {
-            if (pool_core* const core = cache->core) {
-                scoped_lock const caches_lock(core->caches());
-                core->retire(*cache);
-            }
-            disown(state, *cache);
-        }
-        if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.free(*old);
-    }
+    for (unsigned attempt = 0; !end_caches(state); ++attempt)
+        platform::pause(attempt);
     fork_gate::release_flag();
 }
 

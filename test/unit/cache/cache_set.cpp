@@ -5,6 +5,7 @@
 
 #include "pooled/cache/at_bound.hpp"
 #include "pooled/cache/defer.hpp"
+#include "pooled/cache/steal.hpp"
 
 #include "support/counting_upstream.hpp"
 
@@ -217,7 +218,7 @@ TEST_F(cache_set_test, waits_for_no_thread_that_has_the_lock_of_a_class) {
     EXPECT_EQ(caches[0].classes[k_class].net_taken(), caches[0].classes[k_class].held());
     std::vector<void*> again =
         take(caches[1], k_class, 3000);  // those that were freed, and of slabs that are new to the class
-    set.retire_classes(caches[0], true);
+    set.retire_classes(caches[0]);
     set[k_class].unlock();
     EXPECT_EQ(set[k_class].outside(), 3000 + caches[1].classes[k_class].held());
     give_back(caches[1], k_class, again);
@@ -362,7 +363,7 @@ TEST_F(cache_set_test, keeps_the_count_of_remote_frees_when_others_take_what_an_
     std::uint64_t const frees = caches[0].classes[k_class].net_frees();
     ASSERT_EQ(frees, 2000 + held);
     set[k_class].lock();
-    set.retire_classes(caches[0], true);
+    set.retire_classes(caches[0]);
     auto const again = take(caches[1], k_class, 3000);  // all of these, and a slab
     set[k_class].unlock();
     set.retire_classes(caches[0]);  // as its thread's end does then
@@ -420,7 +421,7 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
     EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
     EXPECT_TRUE(set.deallocate(k_class, &caches[0], set.allocate(k_class, &caches[0])));
     EXPECT_EQ(caches[0].classes[k_class].net_frees(), 0U) << "its own block";
-    set.drain_slots();
+    set.try_drain_slots();
     EXPECT_EQ(set[k_class].outside(), 0U);
     EXPECT_FALSE(caches[0].gate.enter());
     {

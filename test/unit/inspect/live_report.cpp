@@ -137,7 +137,7 @@ TEST_F(live_report, waits_for_no_lock_of_the_pool) {
     std::atomic<int> step{0};
     std::thread holder([&] {
         caches.lock();
-        caches.lock_classes();
+        while (!caches.try_lock_classes()) {}
         step = 1;
         step.notify_all();
         step.wait(1);

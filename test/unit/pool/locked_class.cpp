@@ -15,7 +15,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -68,6 +70,33 @@ private:
         return bytes <= 32'768 ? class_for(bytes, 8) : large_class_for(bytes, 8);
     }
     std::atomic<bool> m_stop{false};
+    std::thread m_thread;
+};
+
+// While it exists, a thread has the lock of the class of 64 bytes, unless something waits for that for so long that a test would not end
+// otherwise.
+class preempted_holder {
+public:
+    explicit preempted_holder(pooled::pool& pool)
+        : m_thread([this, &list = test::core_of(pool).caches()[class_for(64, 8)]] {
+              std::scoped_lock const lock(list);
+              m_has_lock.set_value();
+              m_was_in_the_way =
+                  m_may_leave.get_future().wait_for(std::chrono::seconds(20)) != std::future_status::ready;
+          }) {
+        m_has_lock.get_future().wait();
+    }
+    // False: something waited for it.
+    [[nodiscard]] bool leave() {
+        m_may_leave.set_value();
+        m_thread.join();
+        return !m_was_in_the_way;
+    }
+
+private:
+    std::promise<void> m_has_lock;
+    std::promise<void> m_may_leave;
+    bool m_was_in_the_way = false;
     std::thread m_thread;
 };
 
@@ -217,6 +246,70 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_thread)
     }).join();
     heap_of(pool).unlock();
     expect_nothing_lost();
+}
+
+TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_neither_counts_nor_trim) {
+    std::vector<block> mine;
+    for (std::size_t i = 0; i < 1000; ++i)
+        mine.push_back(allocate(pool, k_sizes[i % std::size(k_sizes)]));
+    preempted_holder holder(pool);
+    EXPECT_EQ(pool.stats().in_use, mine.size());
+    for (block const& b : mine)
+        deallocate(pool, b);
+    std::thread([&] {  // ends while another one trims
+        std::thread trims([&] { EXPECT_GT(pool.trim(), 0U); });
+        use(1);
+        trims.join();
+    })
+        .join();
+    EXPECT_LE(pool.stats().in_use, 3'000U) << "what was freed meanwhile, and waits for the lock";
+    EXPECT_TRUE(holder.leave());
+    expect_nothing_lost();
+}
+
+// Nor other threads that begin and end, nor other pools.
+TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_only_who_reports_exhaustion_or_destroys_the_pool) {
+    constexpr std::size_t k_large = std::size_t{64} << 10;
+    auto bounded = std::make_unique<pooled::pool>(pooled::pool_options{.max_bytes = 16 * k_large});
+    deallocate(*bounded, allocate(*bounded, 64));
+    auto const others = [&] {
+        for (int i = 0; i < 5; ++i) {
+            std::thread([&] {
+                if (bounded != nullptr) bounded->deallocate(bounded->allocate(48), 48);
+                use(2);
+                pooled::pool another;
+                another.deallocate(another.allocate(48), 48);
+            }).join();
+            std::this_thread::sleep_for(std::chrono::milliseconds(6));  // a waiting thread looks again
+        }
+    };
+    std::atomic<bool> is_over{false};
+    {
+        preempted_holder holder(*bounded);
+        std::thread greedy([&] {
+            std::vector<void*> all;
+            while (void* const p = bounded->try_allocate(k_large))
+                all.push_back(p);
+            is_over = true;
+            for (void* const p : all)
+                bounded->deallocate(p, k_large);
+        });
+        others();
+        EXPECT_FALSE(is_over) << "what the class has free is not known";
+        EXPECT_TRUE(holder.leave());
+        greedy.join();
+    }
+    EXPECT_EQ(bounded->stats().in_use, 0U);
+    preempted_holder holder(*bounded);
+    std::thread destroyer([&, last = std::move(bounded)]() mutable {
+        last.reset();
+        is_over = false;
+    });
+    others();
+    EXPECT_TRUE(is_over);
+    EXPECT_TRUE(holder.leave());
+    destroyer.join();
+    EXPECT_FALSE(is_over);
 }
 
 TEST_F(a_lock_of_a_class, that_is_held_for_long_at_a_fork_leaves_the_child_all_blocks) {
