@@ -132,6 +132,16 @@ TEST(large_blocks, that_a_program_takes_again_return_each_time_when_unused_memor
     }
 }
 
+TEST(large_blocks, that_a_program_takes_again_long_after_return_each_time) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(1)}};
+    for (int i = 0; i < 3; ++i) {
+        grow_and_shrink(pool, 1);
+        EXPECT_LE(upstream.bytes(), 64 * k_mib);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+}
+
 TEST(large_blocks, that_a_thread_has_cached_serve_small_ones_before_the_pool_grows) {
     pooled::pool pool;
     for (std::size_t const kib : {1024, 2048, 3072})

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// A thread that is preempted while the system takes free pages back: others go on, and what it was returning is not lost.
+// A thread that is preempted while the system takes free pages back, or makes pages that were reserved: others go on, and what it was
+// returning is not lost.
 
 #include <gtest/gtest.h>
 
 #if defined(__linux__) && !defined(POOLED_TEST_SANITIZER_ADDRESS) && !defined(POOLED_TEST_SANITIZER_THREAD)
 
+#include "pooled/make_shared.hpp"
 #include "pooled/pool.hpp"
 
 #include "support/in_child.hpp"
@@ -27,6 +29,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr int k_populate = 23;  // MADV_POPULATE_WRITE, which older headers have not
+
 thread_local bool t_is_preempted = false;
 std::atomic<bool> g_is_inside{false};
 std::atomic<bool> g_may_leave{false};
@@ -45,7 +49,7 @@ bool within_20_s(Condition&& is_met) {
 
 // The C library's, for a thread that is not preempted.
 extern "C" int madvise(void* at, std::size_t bytes, int advice) noexcept {
-    if (t_is_preempted && advice == MADV_DONTNEED) {
+    if (t_is_preempted && (advice == MADV_DONTNEED || advice == k_populate)) {
         g_is_inside = true;
         within_20_s([] { return g_may_leave.load(); });
     }
@@ -132,6 +136,29 @@ TEST_F(preempted_release, makes_no_reservation_fail) {
     reserving.join();
 }
 
+// As synchronized_pool_resource::release() of compat/pmr.
+TEST_F(preempted_release, keeps_who_discards_all_blocks_and_not_who_forks_meanwhile) {
+    std::atomic<bool> is_over{false};
+    std::thread discarding([&] {
+        test::core_of(pool).discard();
+        is_over = true;
+    });
+    for (int i = 0; i < 5; ++i) {
+        std::this_thread::sleep_for(2ms);  // it probably waits
+        EXPECT_EQ(test::in_child([&] {
+                      return pooled::detail::g_forks_lost == 0 && pool.try_allocate(16) != nullptr &&
+                             test::is_valid(pool);
+                  }),
+                  0)
+            << "the fork waited for a lock";
+        std::thread([] { static_cast<void>(pooled::make_shared<int>()); }).join();
+    }
+    EXPECT_FALSE(is_over);
+    g_may_leave = true;
+    discarding.join();
+    blocks.clear();
+}
+
 TEST_F(preempted_release, loses_nothing_in_a_forked_child) {
     EXPECT_EQ(test::in_child([&] {
                   for (std::size_t i = 0; i < freed; ++i)
@@ -139,6 +166,36 @@ TEST_F(preempted_release, loses_nothing_in_a_forked_child) {
                   return test::is_valid(pool);
               }),
               0);
+}
+
+// As one whose page faults wait for another machine's memory.
+TEST(a_thread_preempted_while_it_makes_pages, stops_nobody_and_loses_nothing) {
+    pooled::pool pool{{.touch_reserved = true}};
+    std::thread reserving([&] {
+        t_is_preempted = true;
+        pool.reserve_bytes(1000, 1000);
+    });
+    if (!within_20_s([] { return g_is_inside.load(); })) {
+        reserving.join();
+        GTEST_SKIP() << "this build or system does not make pages in advance";
+    }
+    auto const begin = std::chrono::steady_clock::now();
+    std::vector<void*> out;
+    for (int i = 0; i < 3000; ++i)
+        out.push_back(pool.allocate(i % 2 == 0 ? 1000 : 64));
+    for (std::size_t i = 0; i < out.size(); ++i)
+        pool.deallocate(out[i], i % 2 == 0 ? 1000 : 64);
+    std::thread([&] { pool.deallocate(pool.allocate(k_bytes), k_bytes); }).join();
+    static_cast<void>(pool.trim());
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_EQ(test::in_child([&] { return test::is_valid(pool) && pool.try_allocate(1000) != nullptr; }), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s) << "something waited for it";
+    g_may_leave = true;
+    reserving.join();
+    EXPECT_TRUE(test::is_valid(pool));
+    static_cast<void>(pool.trim());
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+    g_is_inside = g_may_leave = false;
 }
 
 // Of POOLED_BACKGROUND=1, in a pool that nobody calls.

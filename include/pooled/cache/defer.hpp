@@ -79,6 +79,9 @@ inline bool central::defer_all(class_cache& cache) noexcept {
 }
 
 inline void* central::refill_deferred(class_cache& cache) noexcept {
+    handed_blocks* const handed = find_handed();
+    if (void* one = nullptr; handed != nullptr && handed->take(m_class, 1, &one) != 0)
+        return cache.add_net_taken(1), one;
     deferred_blocks* mine = deferred().take_all();
     if (mine != nullptr)
         deferred_list::for_each(mine->next, [this](deferred_blocks& one) { deferred().push(one); });

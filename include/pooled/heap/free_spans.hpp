@@ -41,10 +41,13 @@ public:
     static constexpr std::size_t k_bins = k_exact_bins + 4 * k_doublings;
 
     [[nodiscard]] std::size_t granules() const noexcept { return m_granules; }
-    // With those that are lent, as nobody needs them: from before a span is taken until it is put again.
+    // With those that are lent, as nobody needs them: from before a span is taken until after it is put again.
     [[nodiscard]] std::size_t unneeded_granules() const noexcept { return m_granules + m_lent; }
     void lend(std::size_t granules) noexcept { m_lent += granules; }
-    void end_loan(std::size_t granules) noexcept { m_lent -= granules; }
+    void end_loan(std::size_t granules) noexcept {
+        m_lent -= granules;
+        m_fewest = detail::smaller(m_fewest, unneeded_granules());
+    }
 
     // What a span must have: at least so many granules, and room for `bytes` at `align`, a power of two.
     struct wish {

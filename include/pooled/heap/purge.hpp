@@ -25,31 +25,31 @@ POOLED_BEGIN_NAMESPACE
 namespace detail {
 
 inline slab* slab_heap::begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept {
-    for (; looks != 0; --looks) {
-        slab* const s = p.bytes != 0 ? m_free.next(p.spans) : nullptr;
+    while (looks != 0) {
+        --looks;
+        slab* const s = p.bytes != 0 && m_upstream.is_system() ? m_free.next(p.spans) : nullptr;
         if (s == nullptr) {
             p.bytes = 0;
             return nullptr;
         }
-        if (s->first_word != 0) continue;
+        if (s->first_word != 0) continue;  // without a resident page
         std::size_t const count =
             detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
-        std::size_t const skip = s->granules - count;
-        std::size_t const resident = resident_in(*s, skip * k_granule_bytes, s->bytes()).bytes;
-        if (resident == 0) {
-            s->first_word = skip == 0 ? 1 : 0;
-            continue;
-        }
-        p.bytes = p.bytes - detail::smaller<std::size_t>(resident, p.bytes);
-        looks -= detail::smaller(looks, k_looks_of_call);
         under_way.begin();  // at the bound, others wait for it
         m_free.lend(count);
-        slab& taken = hold(*s, count, skip);
-        taken.reserved_for = &m_leaving;
-        ++m_leaving_spans;
-        return &taken;
+        return &begin_loan(hold(*s, count, s->granules - count));
     }
     return nullptr;
+}
+
+inline void slab_heap::end_leaving(slab& s) noexcept {
+    std::size_t const count = s.granules;
+    --m_leaving_spans;
+    s.reserved_for = nullptr;
+    slab& all = make_free(s);
+    m_free.end_loan(count);
+    m_free.move_to_end(all);  // the walk has seen it
+    if (all.granules == count) all.first_word = 1;
 }
 
 inline slab_heap::resident_part slab_heap::resident_in(slab const& s, std::size_t first,
@@ -86,9 +86,16 @@ inline std::size_t slab_heap::go_on(purging& p, std::size_t looks, bool may_wait
         slab* leaving = nullptr;
         if (try_scoped_lock const lock(*this, may_wait); lock) leaving = begin_leaving(p, looks, under_way);
         if (leaving == nullptr) return bytes;
-        bytes += purge(*leaving, 0, leaving->bytes());
+        std::size_t const returned = purge(*leaving, 0, leaving->bytes());
+        if (returned != 0) looks -= detail::smaller(looks, k_looks_of_call);
+        bytes += returned;
         try_scoped_lock const lock(*this, may_wait);
-        lock ? end_leaving(*leaving) : leave(*leaving);
+        if (!lock) {
+            leave(*leaving);
+            continue;
+        }
+        p.bytes = p.bytes - detail::smaller<std::size_t>(returned, p.bytes);
+        end_leaving(*leaving);
     }
 }
 
@@ -107,7 +114,7 @@ inline void slab_heap::note_some() noexcept {
 inline void slab_heap::collapse_one() noexcept {
     std::int64_t next = m_next_collapse.load(std::memory_order_relaxed);
     if (platform::coarse_time() < next ||
-        !m_next_collapse.compare_exchange_strong(next, k_no_collapse, std::memory_order_relaxed))
+        !m_next_collapse.compare_exchange_strong(next, k_collapsing, std::memory_order_relaxed))
         return;
     span<std::byte> found;
     if (try_scoped_lock const lock(*this, false); lock)
@@ -118,9 +125,12 @@ inline void slab_heap::collapse_one() noexcept {
             found = {c.base, c.bytes};
             break;
         }
-    if (found.empty()) return;
-    std::int64_t const took = platform::collapse_page(found.data(), found.size());
-    m_next_collapse.store(platform::coarse_time() + 9 * took, std::memory_order_relaxed);
+    next = k_no_collapse;
+    if (!found.empty()) {
+        std::int64_t const took = platform::collapse_page(found.data(), found.size());
+        next = platform::coarse_time() + 9 * took;
+    }
+    m_next_collapse.store(next, std::memory_order_relaxed);
 }
 
 }  // namespace detail

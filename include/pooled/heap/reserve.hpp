@@ -3,7 +3,7 @@
 
 // How a heap reserves memory for the objects of one type (heap/reservation.hpp).
 //
-// Any thread may call; takes the lock of the heap. O(spans).
+// Any thread may call; takes the lock of the heap, and not while it calls the system. O(spans).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
@@ -17,6 +17,7 @@
 #include "pooled/os/platform.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <new>
 #include <utility>
@@ -72,18 +73,30 @@ inline void slab_heap::touch(attempt& by) noexcept {
     if (!m_upstream.is_system()) return;
     slab_list& spans = by.m_reservation->free;
     std::size_t left = 0;
-    for (bool is_first = true; is_first || left != 0; is_first = false) {
+    {
         scoped_lock const lock(*this);
-        if (is_first)
-            for ([[maybe_unused]] slab const& s : spans)
-                ++left;
-        slab* const s = spans.pop_front();
-        if (s == nullptr) return;
-        --left;
-        spans.push_back(*s);
+        for ([[maybe_unused]] slab const& s : spans)
+            ++left;
+    }
+    for (; left != 0; --left) {
+        upstream::call under_way(m_upstream);
+        slab* s = nullptr;
+        {
+            scoped_lock const lock(*this);
+            s = spans.pop_front();
+            if (s == nullptr) return;
+            under_way.begin();  // at the bound, others wait for it
+            m_free.lend(s->granules);
+            begin_loan(*s);
+        }
         platform::touch_pages(s->memory(), s->bytes());
         for (std::size_t i = 0; i < s->granules; ++i)
             s[i].purged = 0;
+        scoped_lock const lock(*this);
+        --m_leaving_spans;
+        m_free.end_loan(s->granules);
+        s->reserved_for = by.m_reservation;
+        spans.push_back(*s);
     }
 }
 
@@ -111,6 +124,8 @@ inline void slab_heap::forget_others() noexcept {
         });
     while (slab* const s = leaving.pop_front())
         end_leaving(*s);
+    if (m_next_collapse.load(std::memory_order_relaxed) == k_collapsing)
+        m_next_collapse.store(0, std::memory_order_relaxed);
 }
 
 inline void slab_heap::settle(reservation& r) noexcept {

@@ -181,7 +181,7 @@ public:
     [[nodiscard]] bool reserve(attempt& by, span_request const& what, Missing&& missing);
     // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks. Returns how many are missing.
     [[nodiscard]] std::size_t claim(attempt& by, span_request const& what, std::size_t count) noexcept;
-    // Makes the pages of what was reserved resident. Takes the lock for one span at a time; others may be taken meanwhile, and put.
+    // Makes the pages of what was reserved resident, of one span at a time, without the lock; others may be taken meanwhile, and put.
     void touch(attempt& by) noexcept;
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept;
@@ -223,7 +223,7 @@ public:
     }
 
     // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes,
-    // without those that were returned before and not used since. O(spans); takes the lock for one span at a time.
+    // without those that were returned before and not used since. O(spans + their pages); takes the lock for one span at a time.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         purging all{observed<std::size_t>(most), {}, {}};
         return go_on(all, k_size_max, true);
@@ -259,7 +259,7 @@ public:
     }
     // A hint; then collapse_one() is worth a look at the clock.
     [[nodiscard]] bool may_collapse() const noexcept {
-        return m_next_collapse.load(std::memory_order_relaxed) != k_no_collapse;
+        return m_next_collapse.load(std::memory_order_relaxed) < k_collapsing;
     }
     // Without the lock: the system may wait for each processor, 200 ms beside threads of low priority. A page that returns to the system
     // meanwhile is taken again with the huge one. O(chunks), and what the system takes.
@@ -303,6 +303,7 @@ public:
 
 private:
     static constexpr std::int64_t k_no_collapse = INT64_MAX;
+    static constexpr std::int64_t k_collapsing = k_no_collapse - 1;  // a thread is at it
 
     // As take_chunk(). When the heap cannot grow, all free spans are looked at until it can again, so that a bound is exact.
     [[nodiscard]] chunk* take_or_note(span_request const& what, upstream::call& under_way) {
@@ -446,14 +447,16 @@ private:
     };
     [[nodiscard]] resident_part resident_in(slab const& s, std::size_t first, std::size_t end) const noexcept;
 
-    // Takes the next free span with resident pages out of its list, or the end of it, if all is more than `p.bytes`. Null: there is none
-    // among the next `looks` spans.
+    // Takes the next free span that may have resident pages out of its list, or the end of it, if all is more than `p.bytes`. Null: there is
+    // none among the next `looks` spans.
     [[nodiscard]] slab* begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept;
-    void end_leaving(slab& s) noexcept {
-        --m_leaving_spans;
-        m_free.end_loan(s.granules);
-        s.reserved_for = nullptr;
-        m_free.move_to_end(make_free(s));  // the walk has seen it
+    // It has no resident pages any more.
+    void end_leaving(slab& s) noexcept;
+    // Of a span in no list.
+    slab& begin_loan(slab& s) noexcept {
+        ++m_leaving_spans;
+        s.reserved_for = &m_leaving;
+        return s;
     }
 
     static constexpr std::size_t k_looks_in_step = 128;
@@ -483,7 +486,7 @@ private:
     free_spans m_free;
     reservation_list m_reservations;
     purging m_purging;      // in steps
-    reservation m_leaving;  // of spans whose pages the system is taking
+    reservation m_leaving;  // of spans whose pages the system is taking, or making
     std::size_t m_leaving_spans = 0;
     observed<chunk*> m_noting;            // the next one to be looked at, in steps; null: none
     observed<bool> m_was_refused;         // the last attempt to grow failed

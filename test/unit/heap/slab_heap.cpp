@@ -323,6 +323,42 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_spans_back_once) {
     EXPECT_EQ(heap.purge(), platform::k_page_bytes) << "one page was used since";
 }
 
+TEST(slab_heap_of_system_memory, counts_a_span_as_free_whose_pages_are_on_their_way) {
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    slab& s = *heap.allocate(k_48);
+    platform::touch_pages(s.memory(), s.bytes());
+    heap.deallocate(s);
+    EXPECT_EQ(heap.take_fewest_free(), 0U);
+    heap.purge();
+    EXPECT_EQ(heap.free_bytes(), 4 * k_slab_bytes);
+    EXPECT_EQ(heap.take_fewest_free(), 4 * k_slab_bytes) << "nobody needed it meanwhile";
+    slab_heap::attempt reserving(heap, {k_48, k_48});
+    EXPECT_EQ(heap.claim(reserving, heap.span_for(k_48), k_geometry[k_48].blocks_in(k_slab_bytes)), 0U);
+    EXPECT_EQ(heap.free_bytes(), 3 * k_slab_bytes);
+    heap.touch(reserving);
+    EXPECT_EQ(heap.free_bytes(), 3 * k_slab_bytes);
+    EXPECT_TRUE(heap.is_valid());
+}
+
+TEST(slab_heap_of_system_memory, looks_once_at_a_free_span_that_has_no_resident_page) {
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    heap.purge();
+    std::uint64_t const looks = from.calls_ended();
+    EXPECT_EQ(heap.purge(), 0U);
+    EXPECT_EQ(from.calls_ended(), looks);
+    slab& s = *heap.allocate(k_48);
+    EXPECT_EQ(heap.purge(), 0U);
+    EXPECT_EQ(from.calls_ended(), looks + 1) << "the rest is a span of its own";
+    heap.deallocate(s);
+    EXPECT_EQ(heap.purge(), 0U);
+    EXPECT_EQ(from.calls_ended(), looks + 2) << "it may have been used since";
+    EXPECT_TRUE(heap.is_valid());
+}
+
 TEST(slab_heap_of_system_memory, gives_the_pages_of_a_slab_in_use_back_once) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     constexpr class_index k_1k = class_for(1024, 1024);  // slabs without colours
