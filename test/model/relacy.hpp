@@ -97,7 +97,12 @@ private:
 
 inline table<rl::atomic<std::uint64_t>, 512> g_atomics;
 inline table<rl::var<int>, 8192> g_written;
-inline table<rl::mutex, 1024> g_locks;
+// Relacy's own try_lock() fails now and then without a reason. Who takes all locks of a pool, or none, would never have all.
+struct lock_at {
+    rl::mutex mutex;
+    bool is_held = false;
+};
+inline table<lock_at, 1024> g_locks;
 inline bool g_is_in_thread = false;
 inline unsigned g_acts_as = 0;  // whose state is used before and after the threads run
 inline unsigned g_iteration = 1;
@@ -143,9 +148,22 @@ void note_read(void const* at) {
 }
 void note_write(void const* at) { g_written.at(at)($) = 0; }
 
-void lock(void const* at) { g_locks.at(at).lock($); }
-bool try_lock(void const* at) { return g_locks.at(at).try_lock($); }
-void unlock(void const* at) { g_locks.at(at).unlock($); }
+void lock(void const* at) {
+    lock_at& one = g_locks.at(at);
+    one.mutex.lock($);
+    one.is_held = true;
+}
+bool try_lock(void const* at) {
+    lock_at& one = g_locks.at(at);
+    while (!one.is_held)
+        if (one.mutex.try_lock($)) return one.is_held = true;
+    return false;
+}
+void unlock(void const* at) {
+    lock_at& one = g_locks.at(at);
+    one.is_held = false;
+    one.mutex.unlock($);
+}
 
 void light_fence() {
     if (g_has.light_fence) rl::atomic_thread_fence(rl::mo_seq_cst, $);

@@ -120,11 +120,10 @@ public:
                 cache->classes[c].add_net_taken(1);
             return block;
         }
-        if (!list.try_lock_for_a_moment()) {
+        while (!list.try_lock_for_a_moment()) {
             bool is_stalled = false;
-            void* const block = allocate_deferred(c, cache, is_stalled);
+            void* const block = allocate_deferred(what, cache, is_stalled);
             if (block != nullptr || is_stalled) return block;
-            list.lock();
         }
         unlock_at_end const lock(list);
         if (cache == nullptr || c >= k_inlined_classes || is_at_bound()) {
@@ -150,10 +149,8 @@ public:
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
         central& list = (*this)[c];
-        if (!list.try_lock_for_a_moment()) {
+        while (!list.try_lock_for_a_moment())
             if (deallocate_deferred(c, cache, block)) return true;
-            list.lock();
-        }
         unlock_at_end const lock(list);
         bool const is_closed = list.is_closed();
         class_cache* const mine = cache != nullptr && !is_closed ? &cache->classes[c] : nullptr;
@@ -412,7 +409,8 @@ private:
     template <class Work>
     [[nodiscard]] bool inside_gate(thread_cache* cache, class_index c, Work&& work) noexcept;
     // `is_stalled`: another thread has the lock of the class, and the heap has no free slab.
-    [[nodiscard]] void* allocate_deferred(class_index c, thread_cache* cache, bool& is_stalled) noexcept;
+    [[nodiscard]] void* allocate_deferred(block_request const& what, thread_cache* cache,
+                                          bool& is_stalled) noexcept;
     // acquire: pairs with the release in prepare_hand_over().
     [[nodiscard]] handed_blocks* find_handed() const noexcept {
         return m_handed.load(std::memory_order_acquire);

@@ -97,7 +97,7 @@ public:
     // All of a cache, whose owner ends.
     [[nodiscard]] bool defer_all(class_cache& cache) noexcept;
     // As refill(): a block that was handed over, else those that were deferred, else those of a slab.
-    [[nodiscard]] void* refill_deferred(class_cache& cache) noexcept;
+    [[nodiscard]] void* refill_deferred(class_cache& cache, block_request const& what) noexcept;
 
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
     // has no free block and the heap no free slab.
@@ -341,7 +341,7 @@ private:
         return m_pool.deferred != nullptr ? m_slab_units + deferred().added_units() : m_slab_units;
     }
     // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
-    [[nodiscard]] deferred_blocks* defer_slab() noexcept;
+    [[nodiscard]] deferred_blocks* defer_slab(block_request const& what) noexcept;
     // Does what others have deferred. True.
     bool settle() noexcept {
         if (has_deferred()) [[unlikely]]

@@ -78,14 +78,15 @@ inline bool central::defer_all(class_cache& cache) noexcept {
     return true;
 }
 
-inline void* central::refill_deferred(class_cache& cache) noexcept {
+inline void* central::refill_deferred(class_cache& cache, block_request const& what) noexcept {
     handed_blocks* const handed = find_handed();
     if (void* one = nullptr; handed != nullptr && handed->take(m_class, 1, &one) != 0)
         return cache.add_net_taken(1), one;
-    deferred_blocks* mine = deferred().take_all();
+    // Of k_exact, each has its own size.
+    deferred_blocks* mine = what.c != k_exact ? deferred().take_all() : nullptr;
     if (mine != nullptr)
         deferred_list::for_each(mine->next, [this](deferred_blocks& one) { deferred().push(one); });
-    else if (mine = defer_slab(); mine == nullptr)
+    else if (mine = defer_slab(what); mine == nullptr)
         return nullptr;
     std::uint32_t const most = detail::larger<std::uint32_t>(cache.capacity() / 2, 1);
     std::uint32_t const taken = detail::smaller(mine->count, most);
@@ -102,9 +103,9 @@ inline void* central::refill_deferred(class_cache& cache) noexcept {
     return block;
 }
 
-inline deferred_blocks* central::defer_slab() noexcept {
+inline deferred_blocks* central::defer_slab(block_request const& what) noexcept {
     // Without a free block: the lock's holder leaves it alone.
-    slab* const s = m_pool.heap.allocate(m_class, false, false);
+    slab* const s = m_pool.heap.allocate(what, false, false);
     if (s == nullptr) return nullptr;
     deferred_blocks* const batch = deferred_blocks::make(s->total);
     if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;
@@ -131,13 +132,12 @@ bool cache_set::inside_gate(thread_cache* cache, class_index c, Work&& work) noe
     return is_in;
 }
 
-POOLED_NOINLINE inline void* cache_set::allocate_deferred(class_index c, thread_cache* cache,
+POOLED_NOINLINE inline void* cache_set::allocate_deferred(block_request const& what, thread_cache* cache,
                                                           bool& is_stalled) noexcept {
     void* block = nullptr;
-    if (c == k_exact) return nullptr;  // its slabs have one block each, of any size
-    is_stalled = inside_gate(cache, c, [&](class_cache& mine) {
-        if (cache != nullptr) block = cache->pop(c);
-        if (block == nullptr) block = (*this)[c].refill_deferred(mine);
+    is_stalled = inside_gate(cache, what.c, [&](class_cache& mine) {
+        if (cache != nullptr) block = cache->pop(what.c);
+        if (block == nullptr) block = (*this)[what.c].refill_deferred(mine, what);
     });
     return block;
 }

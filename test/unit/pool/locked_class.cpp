@@ -214,7 +214,7 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_thread_that_has_end
     std::vector<block> mine;
     for (std::size_t i = 0; i < 12; ++i)
         mine.push_back(allocate(pool, 64));
-    void* const huge = pool.allocate(k_huge);
+    void* huge = pool.allocate(k_huge);
     central* const locked[] = {&test::core_of(pool).caches()[class_for(64, 8)],
                                &test::core_of(pool).caches()[k_exact]};
     for (central* const one : locked)
@@ -227,10 +227,13 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_thread_that_has_end
         for (block& b : mine)
             b = allocate(pool, 64);
         pool.deallocate(huge, k_huge);
+        huge = pool.allocate(k_huge + 1);
+        pool.deallocate(pool.allocate(k_huge + 2), k_huge + 2);
     }).join();
     for (central* const one : locked)
         one->unlock();
-    EXPECT_EQ(pool.stats().in_use, mine.size());
+    EXPECT_EQ(pool.stats().in_use, mine.size() + 1);
+    pool.deallocate(huge, k_huge + 1);
     for (block const& b : mine)
         deallocate(pool, b);
     expect_nothing_lost();
@@ -245,6 +248,32 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_thread)
         exchanged.drain([&](block b) { deallocate(pool, b); });
     }).join();
     heap_of(pool).unlock();
+    expect_nothing_lost();
+}
+
+// Nor one that has no cache, where the system has no barrier.
+TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_thread_without_a_cache) {
+    platform::heavy_barrier();
+    g_is_barrier_refused.store(true, std::memory_order_relaxed);
+    preempted_holder holder(pool);
+    std::atomic<bool> is_over{false};
+    std::thread trims([&] {
+        while (!is_over)
+            static_cast<void>(pool.trim());
+    });
+    on_threads(3, [&](std::size_t) {
+        std::vector<block> mine;
+        for (std::size_t i = 0; i < 12; ++i) {
+            mine.push_back(allocate(pool, 64));
+            mine.back() = exchanged.swap(mine.back(), i);
+        }
+        for (block const& b : mine)
+            deallocate(pool, b);
+    });
+    is_over = true;
+    trims.join();
+    EXPECT_TRUE(holder.leave());
+    g_is_barrier_refused.store(false, std::memory_order_relaxed);
     expect_nothing_lost();
 }
 

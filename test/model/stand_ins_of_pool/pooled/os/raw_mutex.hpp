@@ -23,7 +23,7 @@ public:
     void lock() noexcept { simulation::lock(this); }
     void wait(unsigned) noexcept { simulation::lock(this); }
     [[nodiscard]] bool spin(unsigned) noexcept { return false; }
-    [[nodiscard]] bool wait_for(unsigned, std::int64_t) noexcept { return false; }
+    [[nodiscard]] bool wait_for(unsigned, std::int64_t) noexcept { return simulation::yield(), false; }
     [[nodiscard]] bool try_lock() noexcept { return simulation::try_lock(this); }
     void unlock() noexcept { simulation::unlock(this); }
 
