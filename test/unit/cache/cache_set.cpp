@@ -8,6 +8,9 @@
 #include "pooled/cache/steal.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/in_child.hpp"
+#include "support/no_metadata.hpp"
+#include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -369,6 +372,55 @@ TEST_F(cache_set_test, keeps_the_count_of_remote_frees_when_others_take_what_an_
     set.retire_classes(caches[0]);  // as its thread's end does then
     EXPECT_EQ(set[k_class].retired_remote_frees(), frees);
     give_back(caches[1], k_class, again);
+}
+
+TEST_F(cache_set_test, leaves_an_ended_thread_no_array_and_nothing_deferred_that_has_no_block) {
+    auto const first = take(caches[0], k_class, 100);
+    class_cache& mine = caches[0].classes[k_class];
+    auto const rest = take(caches[0], k_class, mine.held());
+    ASSERT_GT(mine.capacity(), 0U);
+    ASSERT_EQ(mine.held(), 0U);
+    set[k_class].lock();
+    set.retire_classes(caches[0]);
+    EXPECT_FALSE(set[k_class].has_deferred());
+    EXPECT_EQ(mine.capacity(), 0U);
+    set[k_class].unlock();
+    give_back(caches[1], k_class, first);
+    give_back(caches[1], k_class, rest);
+}
+
+TEST_F(cache_set_test, knows_what_it_did_not_need_since_it_deferred_half) {
+    auto const blocks = take(caches[0], k_class, 2000);
+    class_cache& mine = caches[0].classes[k_class];
+    auto const rest = take(caches[0], k_class, mine.held());
+    ASSERT_EQ(mine.least_held(), 0U);
+    set[k_class].lock();
+    give_back(caches[0], k_class, blocks);
+    EXPECT_GE(mine.least_held(), mine.capacity() / 2 - 1);
+    set[k_class].unlock();
+    give_back(caches[0], k_class, rest);
+}
+
+TEST_F(cache_set_test, changes_nothing_when_there_is_no_memory_to_defer) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer needs memory of its own";
+    if (!test::can_end_metadata()) GTEST_SKIP() << "the address space has no limit here";
+    auto const blocks = take(caches[0], k_class, 100);
+    EXPECT_EQ(test::in_child([&] {
+                  central& list = set[k_class];
+                  class_cache& mine = caches[0].classes[k_class];
+                  class_cache none;
+                  std::uint32_t const held = mine.held();
+                  std::size_t const free = heap.free_bytes();
+                  list.lock();
+                  test::end_metadata();
+                  for (std::uint32_t room = 1; room <= k_slab_bytes / 48; ++room)  // pieces that are left
+                      while (deferred_blocks::make(room) != nullptr) {}
+                  return !list.defer_half(mine, blocks.back()) && !list.defer_all(mine) &&
+                         mine.held() == held && list.refill_deferred(none, {k_class}) == nullptr &&
+                         heap.free_bytes() == free && !list.has_deferred();
+              }),
+              0);
+    give_back(caches[0], k_class, blocks);
 }
 
 TEST_F(cache_set_test, settles_in_time_what_was_deferred_when_the_lock_was_about_to_be_free) {
