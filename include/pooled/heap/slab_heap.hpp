@@ -323,7 +323,7 @@ private:
     void leave(slab& s) noexcept;
     void leave(chunk& fresh, upstream::call& under_way) noexcept;
     void do_apart() noexcept {
-        if (!m_left_spans.empty() || !m_fresh_chunks.empty()) [[unlikely]]
+        if (!m_left_chunks.empty() || !m_left_spans.empty() || !m_fresh_chunks.empty()) [[unlikely]]
             do_apart_slow();
     }
     void do_apart_slow() noexcept;

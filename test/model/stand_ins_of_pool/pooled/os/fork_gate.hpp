@@ -29,6 +29,11 @@ struct fork_gate {
 };
 inline constinit fork_gate g_fork_gate;
 
+struct fork_pass {
+    fork_pass() noexcept {}
+    ~fork_pass() {}
+};
+
 struct fork_hooks {
     void (*before)() noexcept;
     void (*in_child)() noexcept;
