@@ -282,6 +282,6 @@ int main() {
     simulation::g_has = {.light_fence = false, .full_fence = false};
     ok &= model::run<bound<k_race>>("without the owner's barrier a steal races", 20'000);
     simulation::g_has = {.heavy_fence = false};
-    ok &= model::run<bound<k_race>>("without the heavy barrier a steal races", 20'000);
+    ok &= model::run<hand_over<k_race>>("without the heavy barrier a steal races", 20'000);
     return ok ? 0 : 1;
 }

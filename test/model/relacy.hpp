@@ -256,7 +256,7 @@ template <class Suite>
         simulation::forget();
         rl::test_params params;
         params.iteration_count = iterations;
-        params.execution_depth_limit = 10'000;
+        params.execution_depth_limit = 50'000;
         params.output_stream = &out;
         params.progress_stream = &silent;
         return rl::simulate<Suite>(params);

@@ -309,11 +309,11 @@ private:
     [[nodiscard]] chunk* take_or_note(span_request const& what, upstream::call& under_way) {
         POOLED_TRY {
             chunk* const fresh = take_chunk(what, under_way);
-            if (fresh == nullptr) m_was_refused = true;
+            if (fresh == nullptr) m_was_refused.store(true, std::memory_order_relaxed);
             return fresh;
         }
         POOLED_CATCH(...) {
-            m_was_refused = true;
+            m_was_refused.store(true, std::memory_order_relaxed);
             POOLED_RETHROW;
         }
     }
@@ -354,7 +354,7 @@ private:
         free_spans::wish const wish{what.granules, what.bytes, what.align};
         if (slab* const s = m_free.find(wish)) return s;
         bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
-        if (is_short || m_was_refused)
+        if (is_short || m_was_refused.load(std::memory_order_relaxed))
             if (slab* const s = m_free.find_any(wish)) return s;
         for (std::size_t most = what.granules; slab* const s = m_free.find_shorter(most);
              most = s->granules) {
@@ -403,7 +403,7 @@ private:
     }
 
     void link(chunk& c) noexcept {
-        m_was_refused = false;
+        m_was_refused.store(false, std::memory_order_relaxed);
         note_gain();
         c.epoch = m_epoch;
         m_chunks.push_front(c);
@@ -489,7 +489,7 @@ private:
     reservation m_leaving;  // of spans whose pages the system is taking, or making
     std::size_t m_leaving_spans = 0;
     observed<chunk*> m_noting;            // the next one to be looked at, in steps; null: none
-    observed<bool> m_was_refused;         // the last attempt to grow failed
+    atomic<bool> m_was_refused{false};    // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
     atomic<std::uint32_t> m_gains{1};     // odd
     // Without the lock. Spans on their way to m_free, and chunks to m_chunks.
