@@ -4,7 +4,7 @@
 // way from thread to thread (cache/handed_blocks.hpp). Production code, under Relacy's scheduler and memory model.
 //
 //   enter        two threads without a cache, and a thread that steals twice
-//   hand over    two threads leave a block each and take one; a third one takes all
+//   hand over    two threads leave a block each and take one, and so does a third one; a batch is one block
 //   controls     the same with one part of the protocol left out: Relacy must find the race
 
 #include "pooled/cache/gate.hpp"
@@ -14,6 +14,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
 namespace {
 
@@ -45,14 +47,15 @@ struct enter : rl::test_suite<enter<Waits, Expected>, 3, Expected> {
     }
 };
 
-// Empty at the beginning of each iteration; Relacy knows of the lines that are used.
+// Constructed again in each iteration.
 pooled::detail::handed_blocks g_handed;
 
 // Of a block, its owner writes to it.
 template <rl::test_result_e Expected>
 struct hand_over : rl::test_suite<hand_over<Expected>, 3, Expected> {
-    static constexpr pooled::detail::class_index k_class = pooled::detail::k_first_large;
-    static constexpr std::size_t k_most = pooled::detail::handed_blocks::k_most_blocks;
+    static constexpr pooled::detail::class_index k_class = pooled::detail::large_class_for(4'000'000, 16);
+    static constexpr std::size_t k_all =
+        pooled::detail::handed_blocks::k_batches * pooled::detail::handed_blocks::k_most_blocks;
     std::array<rl::var<int>, 2> blocks;
     std::array<int, 3> taken;
 
@@ -61,29 +64,35 @@ struct hand_over : rl::test_suite<hand_over<Expected>, 3, Expected> {
         for (rl::var<int>& block : blocks)
             block($) = 0;
         taken = {};
-        RL_ASSERT(g_handed.count(k_class) + g_handed.end_taken(k_class) == 0);
+        std::construct_at(&g_handed);
     }
-    void take(unsigned index, std::size_t most) {
-        std::array<void*, k_most> got{};
-        std::uint32_t const count = g_handed.take(k_class, most, got.data());
-        RL_ASSERT(count <= most);
-        for (std::uint32_t i = 0; i < count; ++i) {
-            auto& block = *static_cast<rl::var<int>*>(got[i]);
-            RL_ASSERT(block($) == 1);
-            block($) = 2;
-        }
-        taken[index] += static_cast<int>(count);
+    void use(unsigned index, void* p) {
+        auto& block = *static_cast<rl::var<int>*>(p);
+        RL_ASSERT(block($) == 1);
+        block($) = 2;
+        ++taken[index];
+    }
+    void take(unsigned index) {
+        void* got = nullptr;
+        if (g_handed.take(k_class, 1, &got) != 0) use(index, got);
     }
     void thread(unsigned index) {
-        if (index == 2) return take(index, k_most);
+        if (index == 2) {
+            take(index);
+            return take(index);
+        }
         blocks[index]($) = 1;
-        RL_ASSERT(g_handed.push(k_class, &blocks[index]));
-        take(index, 1);
+        void* const mine = &blocks[index];
+        if (g_handed.push(k_class, {&mine, 1}) == 0) use(index, mine);  // no place: its owner keeps it
+        take(index);
     }
     void after() {
-        take(2, k_most);
+        std::array<void*, k_all> rest{};
+        std::uint32_t const count = g_handed.take_all(k_class, rest.data());
+        for (std::uint32_t i = 0; i < count; ++i)
+            use(2, rest[i]);
         RL_ASSERT(taken[0] + taken[1] + taken[2] == 2);
-        RL_ASSERT(g_handed.end_taken(k_class) == 2);
+        RL_ASSERT(g_handed.count(k_class) == 0);
         simulation::clear();
     }
 };
@@ -100,7 +109,7 @@ int main() {
     using enter_as_is = enter<true, k_success>;
     using enter_hasty = enter<false, k_race>;
     ok &= model::run<enter_as_is>("threads without a cache and one that steals keep apart", k_iterations);
-    ok &= model::run<hand_over<k_success>>("a block that was handed over has one owner", k_iterations);
+    ok &= model::run<hand_over<k_success>>("a block that was handed over has one owner", k_iterations / 20);
     ok &= model::run<enter_hasty>("without waiting for threads without a cache stealing races", k_iterations);
     simulation::g_has.full_fence = false;
     using enter_unfenced = enter<true, k_race>;

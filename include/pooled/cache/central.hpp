@@ -96,7 +96,7 @@ public:
     [[nodiscard]] bool defer_half(class_cache& cache, void* block) noexcept;
     // All of a cache, whose owner ends.
     [[nodiscard]] bool defer_all(class_cache& cache) noexcept;
-    // As refill(): a block that was handed over, else those that were deferred, else those of a slab.
+    // As refill(): blocks that were deferred, else those of a slab.
     [[nodiscard]] void* refill_deferred(class_cache& cache, block_request const& what) noexcept;
 
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class

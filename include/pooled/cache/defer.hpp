@@ -79,9 +79,6 @@ inline bool central::defer_all(class_cache& cache) noexcept {
 }
 
 inline void* central::refill_deferred(class_cache& cache, block_request const& what) noexcept {
-    handed_blocks* const handed = find_handed();
-    if (void* one = nullptr; handed != nullptr && handed->take(m_class, 1, &one) != 0)
-        return cache.add_net_taken(1), one;
     // Of k_exact, each has its own size.
     deferred_blocks* mine = what.c != k_exact ? deferred().take_all() : nullptr;
     if (mine != nullptr)
