@@ -177,6 +177,10 @@ public:
     // False when the system has no memory for the entries of [base, base + bytes), or when the addresses are beyond the map.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
         if (!m_entries.prepare(base, bytes)) return false;
+        auto const raise = [](atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
+            std::uintptr_t known = bound.load(std::memory_order_relaxed);
+            while (to > known && !bound.compare_exchange_strong(known, to, std::memory_order_relaxed)) {}
+        };
         raise(m_complement_of_first, ~address_of(base));
         raise(m_end, address_of(base) + bytes);
         return true;
@@ -196,13 +200,6 @@ public:
 private:
     template <class>
     friend struct record_access;
-#if POOLED_HAS_CODE
-    static void raise(atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
-        std::uintptr_t known = bound.load(std::memory_order_relaxed);
-        while (to > known && !bound.compare_exchange_strong(known, to, std::memory_order_relaxed)) {}
-    }
-#endif
-
     static constexpr unsigned k_leaf_bits = 32;
     address_map<k_granule_bytes, k_leaf_bits> m_entries;
     // All zero until used, so it takes no space in a program's file.

@@ -199,14 +199,11 @@ struct platform : system_platform {
     class thread_exit_hook {
     public:
         constexpr thread_exit_hook() noexcept = default;
-#if POOLED_HAS_CODE
         // Called once, before the first arm().
-        void create(void (*hook)(void*)) noexcept { m_created = make_exit_key(m_key, hook); }
+        void create(void (*hook)(void*)) noexcept;
         // When the calling thread ends, the hook will run with `argument`, which is not null. False: not supported.
-        [[nodiscard]] bool arm(void* argument) const noexcept {
-            return m_created && set_exit_argument(m_key, argument);
-        }
-#endif
+        [[nodiscard]] bool arm(void* argument) const noexcept;
+
     private:
         [[maybe_unused]] std::uintptr_t m_key = 0;
         [[maybe_unused]] bool m_created = false;
@@ -337,12 +334,17 @@ struct platform_atomics {
     static void relax() noexcept { platform::relax(); }
     [[nodiscard]] POOLED_API static std::uint64_t process() noexcept;
     POOLED_API static void wait_for_copy() noexcept;
-#if POOLED_HAS_CODE
-    static void heavy_barrier() noexcept { platform::heavy_barrier(); }
-#endif
+    static void heavy_barrier() noexcept;
 };
 
 #if POOLED_HAS_CODE
+inline void platform::thread_exit_hook::create(void (*hook)(void*)) noexcept {
+    m_created = make_exit_key(m_key, hook);
+}
+inline bool platform::thread_exit_hook::arm(void* argument) const noexcept {
+    return m_created && set_exit_argument(m_key, argument);
+}
+inline void platform_atomics::heavy_barrier() noexcept { platform::heavy_barrier(); }
 POOLED_CODE void platform_atomics::wait_while(detail::atomic<std::uint32_t>& state, std::uint32_t value,
                                               std::int64_t timeout_ns) noexcept {
     platform::wait_while(state, value, timeout_ns);
