@@ -466,6 +466,25 @@ TEST_F(slab_heap_test, returns_chunks_in_steps_and_looks_at_no_other) {
     EXPECT_TRUE(heap.is_valid());
 }
 
+// As a thread does whose slab fills its chunk, while another one that does not run has the lock.
+TEST_F(slab_heap_test, takes_back_a_chunk_that_became_one_slab_without_the_lock) {
+    slab_heap heap(shape_of(k_slab_bytes), from);
+    slab& other = take_or_grow(heap, k_48);
+    slab* only = nullptr;
+    heap.lock();
+    std::thread([&] {
+        EXPECT_TRUE(heap.grow(k_48));
+        only = heap.allocate(k_48);
+    }).join();
+    heap.unlock();
+    ASSERT_NE(only, nullptr);
+    EXPECT_TRUE(heap.is_valid());
+    heap.deallocate(*only);
+    heap.deallocate(other);
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(heap.release_chunks(), 2 * k_slab_bytes);
+}
+
 // Reservations.
 
 TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_to_reserve) {
