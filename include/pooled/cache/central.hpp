@@ -223,12 +223,13 @@ public:
         return (std::size_t{m_recent.count()} + handed()) * k_geometry[m_class].block_bytes;
     }
 
-    // The older half of a full cache. Of blocks that others allocated, more where the cache is larger than one for those.
+    // The older half of a full cache or, of a large one, of its last 1,024 addresses: then no drop waits for more than 512 blocks, and
+    // as few addresses move. Of blocks that others allocated, all but so many.
     void flush_half(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
-        std::uint32_t kept = cache.capacity() / 2;
-        if (cache.net_taken() < 0) kept = detail::smaller(kept, k_geometry[m_class].cache_blocks / 2U);
-        flush_oldest(cache, cache.size() - kept);
+        std::uint32_t const newest = detail::smaller(cache.size(), 2 * k_max_cached_blocks);
+        std::uint32_t const kept = newest / 2;
+        flush_below(cache, kept, (cache.net_taken() < 0 ? cache.size() : newest) - kept);
         m_flushes.add(1);
     }
 
@@ -395,9 +396,12 @@ private:
     }
 
     void flush_oldest(class_cache& cache, std::uint32_t count) noexcept {
-        span<void* const> const oldest = cache.oldest(count);
-        flush(oldest, cache.net_taken() < 0);
-        cache.add_net_taken(-std::int64_t{cache.drop_oldest(static_cast<std::uint32_t>(oldest.size()))});
+        flush_below(cache, cache.size() - count, count);
+    }
+    void flush_below(class_cache& cache, std::uint32_t kept, std::uint32_t count) noexcept {
+        flush(cache.below(kept, count), cache.net_taken() < 0);
+        cache.drop_below(kept, count);
+        cache.add_net_taken(-std::int64_t{count});
         cache.begin_interval();
     }
 

@@ -156,10 +156,19 @@ public:
     }
     // Requires n <= the addresses in the array. O(held).
     std::uint32_t drop_oldest(std::uint32_t n) noexcept {
-        detail::copy_n(first() + n, size() - n, first());
-        m_top = m_top - n;
-        m_floor = m_floor - detail::smaller(n, count_below(m_floor));
+        drop_below(size() - n, n);
         return n;
+    }
+    // The `n` addresses that were put into the array before the last `kept`. Requires that it has as many. drop_below(): O(kept).
+    [[nodiscard]] span<void* const> below(std::uint32_t kept, std::uint32_t n) const noexcept {
+        return {m_top - kept - n, n};
+    }
+    void drop_below(std::uint32_t kept, std::uint32_t n) noexcept {
+        void** const top = m_top;
+        void** const gap = top - kept - n;
+        detail::copy_n(gap + n, kept, gap);
+        m_top = top - n;
+        if (m_floor > gap) m_floor = m_floor - detail::smaller(n, static_cast<std::uint32_t>(m_floor - gap));
     }
 
     // Space for `n` addresses in an empty array, to be filled from the last, which is used first. Requires n <= capacity().

@@ -55,7 +55,8 @@ POOLED_NOINLINE inline void central::settle_deferred() noexcept {
 }
 
 inline bool central::defer_half(class_cache& cache, void* block) noexcept {
-    auto const half = static_cast<std::uint32_t>(cache.oldest(cache.capacity() / 2).size());
+    auto const half = static_cast<std::uint32_t>(
+        cache.oldest(detail::smaller(cache.capacity(), k_max_cached_blocks) / 2).size());
     deferred_blocks* const batch = deferred_blocks::make(half + 1);
     if (batch == nullptr) return false;
     batch->count = cache.drop_oldest(half, batch->blocks());

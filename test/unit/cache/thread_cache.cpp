@@ -246,4 +246,19 @@ TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {
     EXPECT_EQ(cache.least_held(), 0U);
 }
 
+TEST(class_cache, drops_addresses_between_the_oldest_and_the_newest) {
+    class_cache cache;
+    ASSERT_TRUE(cache.reserve(16));
+    std::array<std::byte, 10> blocks{};
+    for (std::byte& one : blocks)
+        ASSERT_TRUE(cache.push_array(&one));
+    EXPECT_EQ(cache.below(3, 4)[0], &blocks[3]);
+    cache.drop_below(3, 4);
+    EXPECT_TRUE(cache.is_valid());
+    for (std::size_t const left : {9U, 8U, 7U, 2U, 1U, 0U})
+        EXPECT_EQ(cache.pop_array(), &blocks[left]);
+    EXPECT_EQ(cache.pop_array(), nullptr);
+    cache.release();
+}
+
 }  // namespace
