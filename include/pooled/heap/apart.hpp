@@ -7,8 +7,7 @@
 //   upstream ─ grow ─▶ m_fresh_chunks ─ allocate ─▶ a slab; m_left_chunks: its chunk; m_left_spans: what is left of that
 //   slab ─ deallocate ─▶ m_left_spans                    a span whose pages returned to the system ─▶ m_left_spans
 //
-// Invariant: the chunk of a span in m_left_spans is in m_chunks or in m_left_chunks. The span has the class k_exact and no block, or is one
-// of m_leaving, so that those beside it do not become one with it.
+// Invariant: the chunk of a span in m_left_spans is in m_chunks or in m_left_chunks. The span has the class k_left, or is one of m_leaving, so that those beside it do not become one with it.
 // Any thread may call, and waits for none. O(chunks that other threads took apart meanwhile).
 
 #include "pooled/base/size_class.hpp"
@@ -28,18 +27,17 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
     fork_pass const pass;
     chunk* mine = nullptr;
     decltype(m_fresh_chunks)::for_each(m_fresh_chunks.take_all(), [&](chunk& c) {
-        bool const suits = mine == nullptr && c.granules >= what.granules &&
-                           address_of(c.base) % what.align == 0 && c.bytes >= what.bytes;
+        bool const suits = mine == nullptr && address_of(c.base) % what.align == 0 && c.bytes >= what.bytes;
         suits ? static_cast<void>(mine = &c) : m_fresh_chunks.push(c);
     });
     note_gain();
     if (mine == nullptr) return nullptr;
-    auto const count = static_cast<std::uint32_t>(what.granules);
+    auto const count = detail::smaller(static_cast<std::uint32_t>(what.granules), mine->granules);
     slab& taken = mine->record(0);
     slab* const rest = count != mine->granules ? &mine->record(count) : nullptr;
     if (rest != nullptr) {
         free_spans::set_length(*rest, mine->granules - count);
-        rest->size_class = static_cast<std::uint8_t>(k_exact);
+        rest->size_class = static_cast<std::uint8_t>(k_left);
     }
     free_spans::set_length(taken, count);
     begin_use(taken, what.c, are_free);
@@ -51,7 +49,7 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
 
 POOLED_NOINLINE inline void slab_heap::leave(slab& s) noexcept {
     fork_pass const pass;
-    if (s.size_class != k_no_class) s.unassign(k_exact);
+    if (s.size_class != k_no_class) s.unassign(k_left);
     m_left_spans.push(s);
     note_gain();
 }

@@ -67,9 +67,10 @@ public:
     // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
     // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
     // `under_way` must be settled once other threads can find the chunk.
-    [[nodiscard]] chunk* take_chunk(span_request const& what, upstream::call& under_way) {
+    [[nodiscard]] chunk* take_chunk(span_request const& what, upstream::call& under_way,
+                                    bool for_one = false) {
         std::size_t const least = round_up(what.bytes, unit());
-        std::size_t bytes = m_shape.chunk_bytes;
+        std::size_t bytes = for_one ? 0 : m_shape.chunk_bytes;
         if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
             bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
         bytes = detail::larger(bytes, what.granules * k_granule_bytes);

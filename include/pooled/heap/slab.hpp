@@ -49,6 +49,7 @@ struct chunk;
 struct reservation;
 
 inline constexpr class_index k_no_class = 254;
+inline constexpr class_index k_left = 253;  // no block, and not free: heap/apart.hpp
 
 struct alignas(k_cache_line) slab {
     static constexpr std::size_t k_word_bits = 64;

@@ -120,7 +120,8 @@ public:
         return taken;
     }
     // Changes when a span becomes free, or when one was looked for in vain without the lock; not 0. Without the lock.
-    [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains.load(std::memory_order_relaxed); }
+    // acquire: pairs with the release in note_gain().
+    [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains.load(std::memory_order_acquire); }
     // False, too, when another thread has the lock and does not run.
     [[nodiscard]] bool has_free(class_index c, bool may_wait = false) noexcept {
         try_scoped_lock const lock(*this, may_wait);
@@ -146,7 +147,8 @@ public:
     // throws; the heap is then as before. O(granules of a chunk).
     [[nodiscard]] std::size_t grow(block_request const& what) {
         upstream::call under_way(m_upstream);
-        chunk* const fresh = take_or_note(span_for(what), under_way);
+        chunk* const fresh =
+            take_or_note(span_for(what), under_way, m_is_stalled.load(std::memory_order_relaxed));
         if (fresh == nullptr) return 0;
         std::size_t const bytes = fresh->bytes;  // another thread may return it at once
         if (try_scoped_lock const lock(*this, false); lock)
@@ -306,9 +308,10 @@ private:
     static constexpr std::int64_t k_collapsing = k_no_collapse - 1;  // a thread is at it
 
     // As take_chunk(). When the heap cannot grow, all free spans are looked at until it can again, so that a bound is exact.
-    [[nodiscard]] chunk* take_or_note(span_request const& what, upstream::call& under_way) {
+    [[nodiscard]] chunk* take_or_note(span_request const& what, upstream::call& under_way,
+                                      bool for_one = false) {
         POOLED_TRY {
-            chunk* const fresh = take_chunk(what, under_way);
+            chunk* const fresh = take_chunk(what, under_way, for_one);
             if (fresh == nullptr) m_was_refused.store(true, std::memory_order_relaxed);
             return fresh;
         }
@@ -384,7 +387,8 @@ private:
         in.held += static_cast<std::uint32_t>(count);
         return taken;
     }
-    void note_gain() noexcept { m_gains.fetch_add(2, std::memory_order_relaxed); }  // without the lock
+    // Also without the lock. release: pairs with the acquire in gains(); who then takes the lock finds what became free.
+    void note_gain() noexcept { m_gains.fetch_add(2, std::memory_order_release); }
     // Returns the free span of which it is a part then.
     slab& make_free(slab& s) noexcept {
         note_gain();

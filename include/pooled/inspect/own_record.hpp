@@ -97,7 +97,8 @@ struct record_access<registry> {
                                      POOLED_OFFSET(deferred_list, m_first),
                        .deferred_bytes = size<deferred_list>(),
                        .m_handed = caches + POOLED_OFFSET(cache_set, m_handed),
-                       .handed_count = handed_blocks::k_classes * handed_blocks::k_batches * handed_blocks::k_most_blocks,
+                       .handed_count =
+                           handed_blocks::k_classes * handed_blocks::k_batches * handed_blocks::k_most_blocks,
                        .handed_bytes = size<handed_blocks>(),
                        .bytes = size<pool_memory>()};
         std::uint32_t const recent = POOLED_OFFSET(central, m_recent);
@@ -134,8 +135,7 @@ struct record_access<registry> {
                      .bits = POOLED_OFFSET(slab, bits),
                      .bits_words = slab::k_words,
                      .bytes = size<slab>(),
-                     .exact = k_exact,
-                     .no_class = k_no_class};
+                     .exact = k_exact};
         r.of_chunk = {.base = POOLED_OFFSET(chunk, base),
                       .bytes = POOLED_OFFSET(chunk, bytes),
                       .granules = POOLED_OFFSET(chunk, granules),

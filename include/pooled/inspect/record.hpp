@@ -97,7 +97,7 @@ struct record {
     // slab: the records of a span's granules follow each other, and so do their bits. `exact`: the class of one block of any size.
     struct {
         std::uint32_t blocks, owner, granules, total, free, size_class, short_by, bits, bits_words, bytes;
-        std::uint32_t exact, no_class;
+        std::uint32_t exact;
     } of_slab = {};
     struct {
         std::uint32_t base, bytes, granules, outer, header_bytes;

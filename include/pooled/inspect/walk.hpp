@@ -331,7 +331,7 @@ private:
         auto const& of = m_layout.of_slab;
         m_total = 0;
         auto const size_class = get<std::uint8_t>(at + of.size_class);
-        if (size_class == of.no_class) return true;
+        if (size_class > of.exact) return true;
         auto const granules = get<std::uint32_t>(at + of.granules);
         auto const total = get<std::uint32_t>(at + of.total);
         auto const free = get<std::uint32_t>(at + of.free);
@@ -343,8 +343,8 @@ private:
                       : get<std::uint32_t>(address_of(m_layout.geometry.table) +
                                            std::uint64_t{size_class} * m_layout.geometry.stride +
                                            m_layout.geometry.block_bytes);
-        if (size_class > of.exact || total > k_slab_words * 64 || m_bytes == 0 || total * m_bytes > span ||
-            of.bits_words == 0 || total > std::uint64_t{granules} * of.bits_words * 64)
+        if (total > k_slab_words * 64 || m_bytes == 0 || total * m_bytes > span || of.bits_words == 0 ||
+            total > std::uint64_t{granules} * of.bits_words * 64)
             return false;
         std::uint32_t set = 0;
         for (std::uint32_t w = 0; w * 64 < total; w += of.bits_words) {

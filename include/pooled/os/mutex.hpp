@@ -36,7 +36,7 @@ public:
     }
     // As long as a critical section takes.
     [[nodiscard]] bool spin() noexcept {
-        return try_enter([this] { return m_mutex.spin(attempts()); });
+        return try_enter([this] { return m_mutex.spin(raw_mutex::k_attempts); });
     }
     [[nodiscard]] bool try_lock() noexcept {
         return try_enter([] { return false; });

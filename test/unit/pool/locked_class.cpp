@@ -36,7 +36,7 @@ namespace {
 using namespace stress;
 using namespace pooled::detail;
 
-constexpr std::size_t k_sizes[] = {16, 64, 1504, 20'000, 60'000};
+constexpr std::size_t k_sizes[] = {16, 64, 1504, 20'000, 60'000, 300'000, 4U << 20};
 constexpr auto k_long = std::chrono::milliseconds(12);  // three times as long as a thread waits
 
 slab_heap& heap_of(pooled::pool& pool) {
@@ -109,7 +109,7 @@ protected:
         dice r(seed);
         std::vector<block> mine;
         std::size_t const bytes = k_sizes[r.below(std::size(k_sizes))];
-        for (std::size_t i = 0; i < 3'000'000 / (bytes + 1000); ++i) {
+        for (std::size_t i = 0; i < 3'000'000 / (bytes + 1000) + 2; ++i) {
             mine.push_back(allocate(pool, bytes));
             if (i % 8 == 0) mine.back() = exchanged.swap(mine.back(), r.below(64));
         }
@@ -352,7 +352,7 @@ TEST_F(a_lock_of_a_class, that_is_held_for_long_at_a_fork_leaves_the_child_all_b
             EXPECT_EQ(test::in_child([&] {
                           for (std::size_t bytes : k_sizes) {
                               std::vector<block> mine;
-                              for (std::size_t n = 0; n < 300; ++n)
+                              for (std::size_t n = 0; n < 300 && n * bytes < (8U << 20); ++n)
                                   mine.push_back(allocate(pool, bytes));
                               for (block const& b : mine)
                                   deallocate(pool, b);
