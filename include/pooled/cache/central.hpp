@@ -490,14 +490,5 @@ private:
 };
 static_assert(sizeof(central) == 2 * k_cache_line);
 
-// Requires the lock.
-struct unlock_at_end {
-    central& list;
-    explicit unlock_at_end(central& locked) noexcept : list(locked) {}
-    ~unlock_at_end() { list.unlock(); }
-    unlock_at_end(unlock_at_end const&) = delete;
-    unlock_at_end& operator=(unlock_at_end const&) = delete;
-};
-
 }  // namespace detail
 POOLED_END_NAMESPACE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How a heap returns the pages of free spans to the system, and how chunks that were filled with small pages get huge ones.
+// How a heap returns free chunks to upstream and the pages of free spans to the system, and how chunks that were filled with small pages get huge ones.
 //
 //   free span ─ begin_leaving ─▶ m_leaving, while the system takes its pages, without the lock ─ end_leaving ─▶ free span
 //
@@ -9,6 +9,7 @@
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
+#include "pooled/base/intrusive_list.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk_source.hpp"
 #include "pooled/heap/slab.hpp"
@@ -23,6 +24,25 @@
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
+
+inline std::size_t slab_heap::release_chunks(std::size_t most, std::size_t step, bool may_wait) noexcept {
+    intrusive_list<chunk> released;
+    std::size_t bytes = 0;
+    if (m_empty_bytes == 0 || most == 0) return 0;
+    upstream::call under_way(m_upstream);
+    {
+        try_scoped_lock const lock(*this, may_wait);
+        if (!lock) return 0;
+        for (chunk& c : m_chunks) {
+            if (c.held != 0 || bytes >= step) break;
+            if (c.bytes > most - bytes) continue;
+            under_way.begin(c.bytes);
+            bytes += c.bytes;
+            released.push_front(detach(c));
+        }
+    }
+    return return_chunks(released, under_way, refused::keep);
+}
 
 inline slab* slab_heap::begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept {
     while (looks != 0) {

@@ -205,24 +205,7 @@ public:
     // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller; of more than `step`
     // bytes, which take a millisecond, the first. O(chunks without a granule in use).
     std::size_t release_chunks(std::size_t most = k_size_max, std::size_t step = k_size_max,
-                               bool may_wait = true) noexcept {
-        intrusive_list<chunk> released;
-        std::size_t bytes = 0;
-        if (m_empty_bytes == 0 || most == 0) return 0;
-        upstream::call under_way(m_upstream);
-        {
-            try_scoped_lock const lock(*this, may_wait);
-            if (!lock) return 0;
-            for (chunk& c : m_chunks) {
-                if (c.held != 0 || bytes >= step) break;
-                if (c.bytes > most - bytes) continue;
-                under_way.begin(c.bytes);
-                bytes += c.bytes;
-                released.push_front(detach(c));
-            }
-        }
-        return return_chunks(released, under_way, refused::keep);
-    }
+                               bool may_wait = true) noexcept;
 
     // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes,
     // without those that were returned before and not used since. O(spans + their pages); takes the lock for one span at a time.

@@ -82,6 +82,19 @@ private:
     Mutex& m_mutex;
 };
 
+// The same, of a lock that the caller has already.
+template <class Mutex>
+class unlock_at_end {
+public:
+    explicit unlock_at_end(Mutex& locked) noexcept : m_mutex(locked) {}
+    ~unlock_at_end() { m_mutex.unlock(); }
+    unlock_at_end(unlock_at_end const&) = delete;
+    unlock_at_end& operator=(unlock_at_end const&) = delete;
+
+private:
+    Mutex& m_mutex;
+};
+
 // The same, of a lock that the caller can do without: false when another thread has it.
 template <class Mutex>
 class try_scoped_lock {
