@@ -110,6 +110,7 @@ private:
     static constexpr std::size_t k_name_bytes = 64;
     static constexpr std::uint64_t k_most = std::uint64_t{1} << 22;  // bytes of an array, elements of a ring
     static constexpr std::uint32_t k_batch = 1024;
+    static constexpr int k_attempts = 16;  // to read a slab of a living process between two changes
     static constexpr std::uint64_t k_low_48 = (std::uint64_t{1} << 48) - 1;
     static constexpr std::uint32_t k_slab_words =
         16 * 16;  // of the bitmap of the longest slab whose blocks are not large
@@ -302,10 +303,10 @@ private:
         address const at = entry & m_layout.map.descriptor_mask;
         address const owner = get<address>(at + of.owner);
         read_chunk(owner);
-        for (int attempt = 0; attempt < 3; ++attempt)
+        for (int attempt = 0; attempt < k_attempts; ++attempt)
             if (read_bits(at))
                 break;
-            else if (attempt == 2)
+            else if (attempt == k_attempts - 1)
                 return m_to.doubt("a slab was read in the middle of a change: its blocks are left out");
         // The entries of a free span may lead to a longer one that was there before; blocks of a slab start in its first granule.
         if (m_total == 0 || memory < m_blocks - m_blocks % m_layout.map.granule_bytes ||
@@ -359,7 +360,8 @@ private:
         // Fewer bits than `free` says are only there as a slab with no block in use gets or loses its class: in every other change the bits come first, or are
         // cleared last.
         if (set >= free) m_total = total;
-        return true;
+        return m_total != 0 ||
+               get<std::uint32_t>(at + of.free) == free;  // else a living process went on meanwhile
     }
     void read_chunk(address at) {
         if (at == m_last_chunk || at == 0) return;

@@ -160,8 +160,8 @@ struct platform : system_platform {
     // A variable of the environment that is 0 or 1; `otherwise` where it is not set. Another value is reported, with `what` it may be.
     [[nodiscard]] static bool read_switch(char const* name, bool otherwise, char const* what) noexcept {
         char const* const value = trusted_variable(name);
-        if (value == nullptr || *value == '\0') return otherwise;
-        if (value[1] == '\0' && (*value == '0' || *value == '1')) return *value == '1';
+        if (value == nullptr) return otherwise;
+        if ((*value == '0' || *value == '1') && value[1] == '\0') return *value == '1';
         detail::report_variable(name, value, what);
         return otherwise;
     }

@@ -129,12 +129,13 @@ public:
     }
     ~resource_pool() override { release(); }
 
-    // As of the standard libraries' resources, the constructor calls no operator new of the program.
-    static void* operator new(std::size_t bytes) {
+    // As of the standard libraries' resources, the constructor calls no operator new of the program. Out of line: GCC warns where it
+    // inlines one of them alone.
+    POOLED_NOINLINE static void* operator new(std::size_t bytes) {
         if (void* const p = std::malloc(bytes)) return p;
         POOLED_THROW(std::bad_alloc());
     }
-    static void operator delete(void* p) noexcept { std::free(p); }
+    POOLED_NOINLINE static void operator delete(void* p) noexcept { std::free(p); }
 
     [[nodiscard]] std::pmr::memory_resource* upstream() const noexcept { return m_upstream; }
     [[nodiscard]] std::pmr::pool_options const& options() const noexcept { return m_options; }
