@@ -90,6 +90,11 @@ public:
         g_fork_gate.leave();
     }
 
+    // Whether a block is on its way from a slot to its list. acquire: pairs with the release in drain().
+    [[nodiscard]] bool is_draining() const noexcept {
+        return m_draining.load(std::memory_order_acquire) != 0;
+    }
+
 private:
     template <class>
     friend struct record_access;

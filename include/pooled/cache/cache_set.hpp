@@ -120,7 +120,7 @@ public:
                 cache->classes[c].add_net_taken(1);
             return block;
         }
-        while (!list.try_lock_for_a_moment()) {
+        for (unsigned attempt = 0; !try_lock_or_wait(list, attempt); ++attempt) {
             bool is_stalled = false;
             void* const block = allocate_deferred(what, cache, is_stalled);
             if (block != nullptr || is_stalled) return block;
@@ -149,7 +149,7 @@ public:
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
         central& list = (*this)[c];
-        while (!list.try_lock_for_a_moment())
+        for (unsigned attempt = 0; !try_lock_or_wait(list, attempt); ++attempt)
             if (deallocate_deferred(c, cache, block)) return true;
         unlock_at_end const lock(list);
         bool const is_closed = list.is_closed();
@@ -312,6 +312,8 @@ public:
         drain_slots_locked();
         unlock_classes();
     }
+    // A thread that waits for the lock of a class may have a block of it, from a slot.
+    [[nodiscard]] bool are_slots_draining() const noexcept { return m_slots.is_draining(); }
     // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
     // bound only while a thread looks for memory.
     void add_recycled() noexcept { m_has_recycled = true; }
@@ -419,6 +421,14 @@ private:
     void prepare_hand_over() noexcept;
     // False: the caller keeps the block.
     [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache* cache, void* block) noexcept;
+
+    // As try_lock_for_a_moment(). From the second attempt on, the gate was stopped before: at the bound it stays so, and the caller sleeps
+    // until it has the lock; otherwise it looks again later, since it may have a higher priority than the lock's holder.
+    [[nodiscard]] bool try_lock_or_wait(central& list, unsigned attempt) noexcept {
+        if (attempt != 0 && is_at_bound()) return list.lock(), true;
+        if (attempt != 0) platform::pause(attempt - 1);
+        return list.try_lock_for_a_moment();
+    }
 
     // Requires a stopped cache, or the caller's.
     void collect_held(thread_cache& cache, class_index c) noexcept {

@@ -78,8 +78,8 @@ public:
     // a list of its class, or that all classes are locked. False: another thread is in a purge(); the caller tries again, and holds no lock
     // meanwhile. O(slabs).
     [[nodiscard]] bool detach_all(intrusive_list<chunk>& all, upstream::call& under_way) noexcept {
-        forget_reservations();
         scoped_lock const lock(*this);
+        end_reservations();  // under the same lock: a reserve() in progress must keep no span
         if (m_leaving_spans != 0) return false;
         for (chunk& c : m_chunks) {
             under_way.begin(c.bytes);
@@ -463,6 +463,8 @@ private:
     std::size_t claim_free(reservation& r, span_request const& what, std::size_t count) noexcept;
     // The spans of `r` pass to another reservation; null: to all classes.
     void unreserve(reservation& r, reservation* to = nullptr) noexcept;
+    // All reservations; those in progress keep no span.
+    void end_reservations() noexcept;
     // Its spans pass on as there.
     void end(reservation& r, reservation* to = nullptr) noexcept;
 

@@ -83,8 +83,8 @@ public:
         }
         // Entering that mode takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request in it some 30 ns more.
         if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8) [[unlikely]] {
-            scoped_lock const lock(m_caches);
-            if (m_searches == 0 && !m_caches.leave_bound()) m_caches[c].end_served();
+            try_scoped_lock const lock(m_caches);  // whoever has it may have been preempted
+            if (lock && m_searches == 0 && !m_caches.leave_bound()) m_caches[c].end_served();
         }
         return block;
     }
@@ -113,7 +113,7 @@ public:
             scoped_lock const lock(m_caches);
             m_caches.stop_every();
             return m_caches.steal_all([&] {
-                if (!m_slabs.detach_all(all, under_way)) return false;
+                if (m_caches.are_slots_draining() || !m_slabs.detach_all(all, under_way)) return false;
                 for (class_index c = 0; c < cache_set::k_lists; ++c)
                     m_caches[c].discard();
                 return true;
@@ -378,8 +378,9 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
                 one.remote_frees += cache.classes[c].net_frees();
             });
         }
-        one.in_use = saturating_subtract(list.outside(), one.cached);
-        one.free = list.free();
+        std::uint64_t const handed = list.handed();  // those that could not be taken
+        one.in_use = saturating_subtract(list.outside(), one.cached + handed);
+        one.free = list.free() + handed;
         one.high_water = is_mine ? list.note_high_water(unused) : list.high_water();
         one.slab_bytes = list.slab_bytes();
         one.refills = list.refills();

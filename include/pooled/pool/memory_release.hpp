@@ -169,9 +169,12 @@ inline bool memory_release::release_some() noexcept {
     if (recent != 0 && left_free >= drain_at) {
         m_drain_at.store(left_free + step, std::memory_order_relaxed);
         m_caches.drain_recent();
+        for (class_index c = k_first_large; c < k_class_count; ++c)  // what was handed over is left free now
+            if (std::size_t const handed = m_caches.end_handed(c); handed != 0) note_left_free(handed);
     }
     if (m_slabs.empty_bytes() < step) return false;
-    std::size_t const released = m_slabs.release_chunks(left_free, k_size_max, false);
+    std::size_t const released =
+        m_slabs.release_chunks(m_left_free.load(std::memory_order_relaxed), k_size_max, false);
     note_taken(released);  // what is left in chunks in use still counts
     if (m_clock.is_on() && released != 0) {
         m_returned.fetch_add(released, std::memory_order_relaxed);
