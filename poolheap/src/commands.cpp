@@ -137,7 +137,8 @@ json load(std::string const& report_or_image) {
     // A core file begins with ELF's magic, a report with a brace.
     std::ifstream file(report_or_image);
     bool const is_number = report_or_image.find_first_not_of("0123456789") == std::string::npos;
-    if (file && !is_number && (file >> std::ws).peek() == '{') return read_json(report_or_image);
+    if (file && !is_number && (file >> std::ws).peek() == '{')
+        return read_json(file, report_or_image);  // a pipe is read once
     session s(report_or_image);
     return make_report(s.references, {}).all;
 }

@@ -271,13 +271,16 @@ void graph::scan_mapping(mapping const& m) {
     struct zone {
         address begin, end;
         thread const* of;
-        bool is_stack;
+        bool is_stack, is_alone;  // is_alone: what is below is this stack's, too, or not known (core file)
     };
     std::vector<zone> zones;
     auto const add = [&](thread const& t, address at, address below, address above, bool is_stack) {
         if (at >= m.begin && at < m.end)
-            zones.push_back(
-                {at - std::min(at - m.begin, below), at + std::min(m.end - at, above), &t, is_stack});
+            zones.push_back({at - std::min(at - m.begin, below), at + std::min(m.end - at, above), &t,
+                             is_stack,
+                             m.path == "[stack]" || (t.thread_pointer >= at && t.thread_pointer < m.end) ||
+                                 std::ranges::find(m_image.mappings(), "[stack]", &mapping::path) ==
+                                     m_image.mappings().end()});
     };
     for (thread const& t : m_image.threads()) {
         add(t, t.stack_pointer, k_red_zone, m.end, true);
@@ -290,7 +293,8 @@ void graph::scan_mapping(mapping const& m) {
     for (std::size_t i = 0; i < zones.size(); ++i) {
         zone const& z = zones[i];
         address const end = i + 1 < zones.size() ? std::min(z.end, zones[i + 1].begin) : z.end;
-        if (!z.is_stack) scan_range(begin, z.begin, in_memory);
+        // A fibre's stack, or that of a signal handler, may lie among other objects.
+        if (!z.is_stack || !z.is_alone) scan_range(begin, z.begin, in_memory);
         scan_range(std::max(begin, z.begin), end, [&](address where) {
             return z.is_stack ? on_stack(*z.of, where) : at_thread_pointer(*z.of, where);
         });

@@ -27,7 +27,9 @@ int main(int argc, char** argv) {
     };
     auto const command = [&](char const* name, bool has_page, bool has_source, char const* what) {
         CLI::App* const sub = app.add_subcommand(name, what);
-        file(sub, "--output", out.output, "Write to this file instead of standard output");
+        file(sub, "--output", out.output,
+             has_page && !has_source ? "Write to this file instead of standard error"
+                                     : "Write to this file instead of standard output");
         sub->add_flag("--json", out.json, "Write JSON; docs/heap.md describes it");
         if (has_page) {
             file(sub, "--html", out.html, "Also write one page: what keeps the memory, drawn");

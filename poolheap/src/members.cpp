@@ -10,8 +10,8 @@
 namespace poolheap {
 namespace {
 
-// Offsets that lie farther inside have one name, so that large arrays do not fill the table of names.
-constexpr std::uint64_t k_far = 65'536;
+// Offsets that lie farther inside have one name when the table has so many, so that large arrays do not fill it.
+constexpr std::uint64_t k_far = 65'536, k_most_known = 262'144;
 
 // What is known about classes of libraries, by the begins of their names.
 enum role : unsigned {
@@ -324,11 +324,15 @@ member const& image_naming::at(type_id_t holder, std::uint64_t offset) {
     bool const is_behind =
         t.element_bytes != 0 && offset >= std::uint64_t{t.object_offset} + t.element_bytes && !t.is_array();
     if (t.element_bytes != 0) offset = t.member_offset(offset);
+    constexpr std::uint64_t k_all = 0x7fffffff;
+    bool const is_shared = offset >= k_all || (offset >= k_far && m_known.size() >= k_most_known);
     auto const [known, is_new] = m_known.try_emplace(
-        std::uint64_t{holder} << 32 | std::uint64_t{is_behind} << 31 | std::min(offset, k_far));
+        std::uint64_t{holder} << 32 | std::uint64_t{is_behind} << 31 | (is_shared ? k_all : offset));
     member& found = known->second;
     if (!is_new) return found;
-    if (of && offset >= t.object_offset) {
+    if (is_shared) {
+        found.name = "[...]";
+    } else if (of && offset >= t.object_offset) {
         std::uint64_t const bytes = bytes_of(*of), within = offset - t.object_offset;
         if (t.is_array() || within < bytes || bytes == 0) {
             place const p = place_of(*of, t.is_array() && bytes != 0 ? within % bytes : within);
@@ -338,8 +342,6 @@ member const& image_naming::at(type_id_t holder, std::uint64_t offset) {
             found.name = "tail[]";
         }
     }
-    if (offset >= k_far) found.pointee = k_buffer;
-    if (offset >= k_far && found.name.empty()) found.name = "[...]";
     return found;
 }
 

@@ -29,6 +29,7 @@ struct type {
     unsigned argument = 0;
     std::uint32_t owner = ~0U;  // of a buffer: in graph::holders
 
+    [[nodiscard]] std::string shown_name() const { return name.empty() ? "buffer that nothing names" : name; }
     [[nodiscard]] bool is_array() const { return name.ends_with("[]"); }
     // Nothing is known but, perhaps, who holds it.
     [[nodiscard]] bool is_nameless() const { return kind == kind::buffer && layout < 0 && function == 0; }

@@ -13,10 +13,7 @@ namespace {
 
 constexpr int k_version = 1;
 
-std::string known_type(graph const& in, type_id_t id) {
-    std::string const& name = in.names()[id].name;
-    return name.empty() ? "buffer that nothing names" : name;
-}
+std::string known_type(graph const& in, type_id_t id) { return in.names()[id].shown_name(); }
 
 void sort_rows(json& rows, char const* figure) {
     std::sort(rows.begin(), rows.end(), [&](json const& a, json const& b) {
@@ -61,19 +58,20 @@ json find_holders(graph& in, std::vector<bool> const& marked) {
     for (auto const& [key, s] : sums) {
         auto const of = static_cast<type_id_t>(key >> 48), from = static_cast<type_id_t>(key >> 32);
         type const& t = in.names()[from];
-        rows[{is_all ? in.names()[of].name : "", in.holder_of(from, key & 0xffffffff),
+        rows[{is_all ? known_type(in, of) : "", in.holder_of(from, key & 0xffffffff),
               t.owner == k_no_root ? "" : t.name}]
             .add(s);
     }
     for (root_reference const& r : in.root_references())
         if (is_wanted(r.target))
-            rows[{is_all ? in.type_of(r.target).name : "", in.holder_of(r), ""}].add({1, in[r.target].bytes});
+            rows[{is_all ? in.type_of(r.target).shown_name() : "", in.holder_of(r), ""}].add(
+                {1, in[r.target].bytes});
     json all = json::array();
     for (auto const& [key, s] : rows) {
         holder const& h = in(std::get<1>(key));
         bool const is_root = h.root != k_no_root;
         all.push_back({{"of", std::get<0>(key)},
-                       {"type", is_root ? "" : in.names()[h.type].name},
+                       {"type", is_root ? "" : known_type(in, h.type)},
                        {"root", is_root ? in.roots()[h.root].name : ""},
                        {"offset", h.offset},
                        {"member", h.member},
@@ -172,6 +170,10 @@ void write_json(std::ostream& to, json const& all) {
 json read_json(std::string const& path) {
     std::ifstream from(path);
     if (!from) throw error("The report " + path + " cannot be opened.");
+    return read_json(from, path);
+}
+
+json read_json(std::istream& from, std::string const& path) {
     json all = json::parse(from, nullptr, false);
     if (!all.is_object() || !all.contains("poolheap"))
         throw error(path + " is not a report of poolheap; write one with --json --output FILE.");

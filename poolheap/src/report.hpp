@@ -32,6 +32,7 @@ struct report_options {
 void write_json(std::ostream& to, json const& all);
 // Throws error for what is no report of this program.
 [[nodiscard]] json read_json(std::string const& path);
+[[nodiscard]] json read_json(std::istream& from, std::string const& path);
 // What grew from one report to another: types, holders and groups of lost objects, with what they grew by.
 [[nodiscard]] json find_growth(json const& before, json const& after);
 

@@ -251,7 +251,8 @@ json find_growth(json const& before, json const& after) {
             all[g.part].push_back({{g.what, name}, {g.counted, s.count}, {"bytes", s.bytes}});
     }
     for (auto const& [key, r] : {std::pair("before", &before), std::pair("after", &after)})
-        all[key] = {{"objects", r->at("objects")}, {"bytes", r->at("bytes")}};
+        all[key] = {{"objects", r->at("objects").get<std::size_t>()},
+                    {"bytes", r->at("bytes").get<std::size_t>()}};
     return all;
 }
 

@@ -167,7 +167,7 @@ type_tree dominators::tree() const {
         if (!is_new) return at->second;
         for (std::uint32_t up = parent; up != 0; up = tree.parts[up].parent)
             if (types[up] == type) return at->second = up;
-        return at->second = add(parent, m_graph.names()[static_cast<type_id_t>(type)].name, type);
+        return at->second = add(parent, m_graph.names()[static_cast<type_id_t>(type)].shown_name(), type);
     };
     add(0, "all", k_no_type);
     std::uint32_t several = 0;
@@ -181,10 +181,9 @@ type_tree dominators::tree() const {
     for (number w = 1; w < m_node.size(); ++w) {
         node const of = m_node[w];
         if (of + 1 == m_start) {
-            if (!m_lost.heads.empty()) part[w] = add(0, "lost: nothing reaches it", k_no_type);
-            continue;
-        }
-        if (of >= m_blocks) {
+            if (m_lost.heads.empty()) continue;
+            part[w] = add(0, "lost: nothing reaches it", k_no_type);
+        } else if (of >= m_blocks) {
             part[w] = add(0, m_graph.roots()[of - m_blocks].name, k_no_type);
         } else {
             std::uint32_t in = part[m_parent[w]];

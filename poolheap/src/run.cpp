@@ -86,11 +86,12 @@ void report(auto&& open, std::string const& source, output_options const& out) {
 }
 
 // Its first thread is stopped by an event, or let go so that open_process may have it.
-void report_copy(int child, std::string const& source, output_options const& out) {
+// What it waited for instead is left to the caller.
+std::optional<int> report_copy(int child, std::string const& source, output_options const& out) {
     int status = 0;
     ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr);
-    if (waitpid(child, &status, __WALL) != child || !WIFSTOPPED(status) || status >> 16 == PTRACE_EVENT_EXIT)
-        return;
+    if (waitpid(child, &status, __WALL) != child) return {};
+    if (!WIFSTOPPED(status) || status >> 16 == PTRACE_EVENT_EXIT) return status;
     ptrace(PTRACE_DETACH, child, nullptr, status >> 16 == 0 ? WSTOPSIG(status) : 0);
     report(
         [&] {
@@ -107,6 +108,7 @@ void report_copy(int child, std::string const& source, output_options const& out
             return copy;
         },
         source, out);
+    return {};
 }
 
 }  // namespace
@@ -124,9 +126,10 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
     signal(SIGTERM, [](int s) { kill(g_child, s); });
     signal(SIGHUP, [](int s) { kill(g_child, s); });
     while (true) {
-        if (std::exchange(g_is_asked, 0)) report_copy(child, command[0], out);
-        int status = 0;
-        if (waitpid(child, &status, __WALL) != child) {
+        std::optional<int> const known =
+            std::exchange(g_is_asked, 0) ? report_copy(child, command[0], out) : std::nullopt;
+        int status = known.value_or(0);
+        if (!known && waitpid(child, &status, __WALL) != child) {
             if (errno == EINTR) continue;
             fail("The program cannot be waited for");
         }

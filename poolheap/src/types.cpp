@@ -76,8 +76,10 @@ type_id_t naming::add(type t) {
 type_namer::type_namer(image const& from, heap const& blocks)
     : m_image(from), m_symbols(from), m_heap(blocks) {
     for (mapping const& m : from.mappings())
-        for (address at = m.begin; m.executable && at < m.end; at += std::min(k_region, m.end - at))
-            m_is_near_code[at / k_region % k_regions] = true;
+        if (m.executable)
+            for (address i = m.begin / k_region, left = k_regions; i <= (m.end - 1) / k_region && left != 0;
+                 ++i, --left)
+                m_is_near_code[i % k_regions] = true;
 }
 
 type_id_t type_namer::add_ruled(type t, rule r) {

@@ -412,7 +412,8 @@ TEST(Report, JsonHasTheDocumentedKeysAndReadsBackAsItWas) {
 TEST(Report, AFileThatIsNoReportIsRefusedInASentence) {
     std::string const path = testing::TempDir() + "poolheap-no-report.json";
     for (char const* text :
-         {"", "{", "[]", "{}", "{\"poolheap\": 99}", "{\"poolheap\": 1, \"types\": 7}", "{\"poolheap\":1}"}) {
+         {"", "{", "[]", "{}", "{\"poolheap\": 99}", "{\"poolheap\": 1, \"types\": 7}", "{\"poolheap\":1}",
+          R"({"poolheap":1,"objects":"x","bytes":1,"types":[],"holders":[],"leaks":{"groups":[]}})"}) {
         std::ofstream(path) << text;
         EXPECT_THROW((void)read_json(path), error) << text;
     }

@@ -14,7 +14,7 @@
 //
 // A unique_ptr therefore becomes an rc_ptr by one store. The last owner, if it is also the only reference (strong = weak = 1),
 // drops without a locked instruction, since no other thread can take a reference any more.
-// Overflow of a count ends the process with a message; that is 33 million owners of one object, or 16 million observers.
+// Overflow of a count ends the process with a message; that is 33 million owners of one object, or 15 million observers.
 //
 // Elements have no extents: the rows of int[n][4] are 4 n elements. They are destroyed from last to first. An array is never deferred;
 // objects that its elements own may be.
