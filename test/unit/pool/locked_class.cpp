@@ -341,6 +341,20 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_only_who_reports_exhau
     EXPECT_FALSE(is_over);
 }
 
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_makes_a_pool_take_no_more_than_it_needs) {
+    std::vector<block> mine;
+    heap_of(pool).lock();
+    std::thread([&] {
+        for (std::size_t i = 0; i < 64U << 10; ++i)
+            mine.push_back(allocate(pool, 64));
+    }).join();
+    EXPECT_LE(pool.stats().upstream_bytes, 2 * mine.size() * 64);
+    heap_of(pool).unlock();
+    for (block const& b : mine)
+        deallocate(pool, b);
+    expect_nothing_lost();
+}
+
 TEST_F(a_lock_of_a_class, that_is_held_for_long_at_a_fork_leaves_the_child_all_blocks) {
     if (POOLED_STRESS_TSAN) GTEST_SKIP() << "ThreadSanitizer cannot follow a fork of a process with threads";
     {
