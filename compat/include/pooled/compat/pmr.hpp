@@ -288,9 +288,10 @@ private:
     // A size beyond the address space is requested, too: the standard lets a pool resource throw only what upstream throws.
     [[nodiscard]] void* take_piece(std::size_t bytes, std::size_t align) {
         std::size_t const record_at = record_offset(bytes);
-        std::size_t const all = detail::saturating_add(record_at, sizeof(piece));
+        std::size_t all = detail::saturating_add(record_at, sizeof(piece));
         bool const is_beyond = all > detail::k_size_max / 2;
-        // No upstream can grant the largest alignment; many would grant the size, as it wraps in them when they round it up.
+        // As libstdc++'s pools ask: no upstream can grant the largest alignment, and many would grant a size that wraps when rounded up.
+        if (is_beyond) all = detail::k_size_max;
         align = is_beyond ? std::bit_floor(all) : detail::larger(align, alignof(piece));
         void* const p = m_upstream->allocate(all, align);
         if (is_beyond) {
