@@ -12,7 +12,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>

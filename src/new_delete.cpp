@@ -28,12 +28,8 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <new>
-#include <type_traits>
-#include <utility>
 
 #ifndef POOLED_REPLACES_MALLOC  // 1: in malloc.cpp
 #define POOLED_REPLACES_MALLOC 0

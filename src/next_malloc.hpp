@@ -12,8 +12,6 @@
 #include "pooled/pool/fast_path.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
 #include <utility>
 

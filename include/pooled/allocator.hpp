@@ -17,7 +17,6 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 
-#include <cstddef>
 #include <new>
 #include <type_traits>
 

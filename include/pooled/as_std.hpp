@@ -13,7 +13,6 @@
 #include "pooled/rc_from_this.hpp"
 #include "pooled/rc_ptr.hpp"
 
-#include <cstddef>
 #include <memory>
 #include <utility>
 

@@ -54,6 +54,8 @@
 #include POOLED_STOP
 #endif
 
+#include <cstddef>  // this and <cstdint>: for all headers of the library
+#include <cstdint>
 #include <cstdio>   // fputs, in the default POOLED_FAIL
 #include <cstdlib>  // abort, in the default POOLED_FAIL
 #include <version>  // __cpp_lib_jthread

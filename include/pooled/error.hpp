@@ -5,7 +5,6 @@
 
 #include "pooled/config.hpp"
 
-#include <cstddef>
 #include <cstdio>
 #include <new>
 

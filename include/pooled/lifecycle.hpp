@@ -20,7 +20,6 @@
 #include "pooled/fwd.hpp"
 
 #include <concepts>
-#include <cstddef>
 #include <memory>
 #include <type_traits>
 #include <utility>

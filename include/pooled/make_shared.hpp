@@ -17,7 +17,6 @@
 #include "pooled/smart/make.hpp"
 #include "pooled/tail.hpp"
 
-#include <cstddef>
 #include <memory>
 #include <utility>
 

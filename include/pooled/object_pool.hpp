@@ -35,7 +35,6 @@
 #include "pooled/stats.hpp"
 #include "pooled/unique_ptr.hpp"
 
-#include <cstddef>
 #include <iosfwd>
 #include <limits>
 #include <memory>

@@ -5,7 +5,6 @@
 
 #include "pooled/config.hpp"
 
-#include <cstddef>
 #include <memory_resource>
 #include <shared_mutex>  // includes std::chrono's durations and clocks, but not its calendar: 5,000 lines less than <chrono>, 27,000 with libc++
 #include <string_view>

@@ -13,7 +13,6 @@
 #include "pooled/pool.hpp"
 #include "pooled/teardown/incremental.hpp"
 
-#include <cstddef>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE

@@ -24,13 +24,10 @@
 #include "pooled/smart/standard_control_block.hpp"
 #include "pooled/stats.hpp"
 
-#include <cstddef>
 #include <iosfwd>
-#include <memory>
 #include <memory_resource>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 

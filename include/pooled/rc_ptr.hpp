@@ -13,7 +13,6 @@
 //
 // One pointer is for one thread at a time; different pointers to one object are for any thread. O(1).
 
-#include "pooled/base/sanitizer.hpp"
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/smart/counted_object.hpp"
@@ -24,8 +23,6 @@
 #include <atomic>
 #include <compare>
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <type_traits>

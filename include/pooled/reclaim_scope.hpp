@@ -17,8 +17,6 @@
 #include "pooled/fwd.hpp"
 #include "pooled/teardown/teardown.hpp"
 
-#include <cstddef>
-
 POOLED_BEGIN_NAMESPACE
 
 class [[nodiscard]] reclaim_scope {

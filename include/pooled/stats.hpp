@@ -9,8 +9,6 @@
 #include "pooled/config.hpp"
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <string_view>

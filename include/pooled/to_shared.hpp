@@ -12,7 +12,6 @@
 #include "pooled/config.hpp"
 #include "pooled/rc_ptr.hpp"
 
-#include <cstddef>
 #include <memory>
 #include <utility>
 

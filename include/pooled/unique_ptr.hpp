@@ -15,8 +15,6 @@
 
 #include <atomic>
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 POOLED_BEGIN_NAMESPACE

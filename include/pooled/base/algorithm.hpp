@@ -6,7 +6,6 @@
 
 #include "pooled/config.hpp"
 
-#include <cstddef>
 #include <type_traits>
 
 POOLED_BEGIN_NAMESPACE

@@ -21,7 +21,6 @@
 #include "pooled/config.hpp"
 
 #include <atomic>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

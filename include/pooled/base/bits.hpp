@@ -5,9 +5,7 @@
 
 #include "pooled/config.hpp"
 
-#include <cstddef>  // size_t
-#include <cstdint>  // uintptr_t
-#include <limits>   // numeric_limits
+#include <limits>  // numeric_limits
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -6,8 +6,6 @@
 
 #include "pooled/config.hpp"
 
-#include <cstddef>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

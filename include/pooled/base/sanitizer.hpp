@@ -6,8 +6,6 @@
 
 #include "pooled/config.hpp"
 
-#include <cstddef>
-
 extern "C" {
 __attribute__((weak)) void __lsan_register_root_region(void const* p, std::size_t bytes);
 __attribute__((weak)) void __lsan_unregister_root_region(void const* p, std::size_t bytes);

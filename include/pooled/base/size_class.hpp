@@ -42,8 +42,6 @@
 
 #include <array>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 
 POOLED_BEGIN_NAMESPACE

@@ -25,7 +25,6 @@
 // A reference that name() returned must not be used after a call of foreign code. The macros are no accesses to memory for the compiler:
 // what a function writes to such a member by a reference, it reads by the reference, or after a call that is not inlined.
 
-#include <cstddef>
 #include <type_traits>
 
 #if defined(_WIN32) && !defined(__clang__)

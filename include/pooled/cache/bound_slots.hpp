@@ -21,8 +21,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

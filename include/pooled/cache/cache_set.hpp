@@ -34,8 +34,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 
 POOLED_BEGIN_NAMESPACE

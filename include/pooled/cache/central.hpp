@@ -32,7 +32,6 @@
 #include "pooled/cache/recent_blocks.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/apart.hpp"
-#include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/purge.hpp"
@@ -43,8 +42,6 @@
 #include "pooled/os/mutex.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -19,11 +19,7 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/free_mark.hpp"
 #include "pooled/os/metadata.hpp"
-
-#include <cstddef>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

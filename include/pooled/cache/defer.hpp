@@ -21,8 +21,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

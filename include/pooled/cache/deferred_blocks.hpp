@@ -11,8 +11,6 @@
 #include "pooled/os/metadata.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

@@ -17,8 +17,6 @@
 #include "pooled/os/metadata.hpp"
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -17,9 +17,6 @@
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

@@ -22,8 +22,6 @@
 #include "pooled/cache/gate.hpp"
 #include "pooled/config.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 POOLED_BEGIN_NAMESPACE

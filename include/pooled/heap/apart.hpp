@@ -17,9 +17,6 @@
 #include "pooled/heap/upstream.hpp"
 #include "pooled/os/fork_gate.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

@@ -25,9 +25,6 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
 #if POOLED_CHECKED
 #include <array>
 #include <atomic>

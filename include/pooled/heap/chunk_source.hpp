@@ -22,8 +22,6 @@
 #include "pooled/plugins/copies.hpp"
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

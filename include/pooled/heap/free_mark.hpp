@@ -18,9 +18,6 @@
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

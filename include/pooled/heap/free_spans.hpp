@@ -27,8 +27,6 @@
 
 #include <array>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE

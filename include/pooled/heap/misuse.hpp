@@ -8,8 +8,6 @@
 
 #include <array>
 #include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 

@@ -16,7 +16,6 @@
 #include "pooled/heap/upstream.hpp"
 
 #include <array>
-#include <cstddef>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -18,9 +18,7 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
 #include <new>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

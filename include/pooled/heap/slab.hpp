@@ -37,8 +37,6 @@
 
 #include <array>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 #include <utility>
 

@@ -31,9 +31,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <new>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE

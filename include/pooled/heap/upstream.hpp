@@ -20,8 +20,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory_resource>
 #include <new>
 

@@ -17,8 +17,6 @@
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <iosfwd>
 #include <new>

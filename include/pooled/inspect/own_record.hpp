@@ -25,8 +25,6 @@
 #include "pooled/pool/memory.hpp"
 #include "pooled/pool/registry.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 POOLED_BEGIN_NAMESPACE

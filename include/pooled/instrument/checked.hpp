@@ -22,8 +22,6 @@
 #include "pooled/heap/slab.hpp"
 #endif
 
-#include <cstddef>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail::checks {
 

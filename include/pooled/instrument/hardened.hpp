@@ -16,8 +16,6 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 
-#include <cstdint>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

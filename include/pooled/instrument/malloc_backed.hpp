@@ -23,8 +23,6 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/core.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 
 #if POOLED_SANITIZE

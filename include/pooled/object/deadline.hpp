@@ -8,7 +8,6 @@
 #include "pooled/options.hpp"
 
 #include <concepts>
-#include <cstdint>
 #include <type_traits>
 
 #if POOLED_HAS_STOP_TOKEN

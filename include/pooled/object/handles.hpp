@@ -19,7 +19,6 @@
 #include "pooled/unique_ptr.hpp"
 
 #include <atomic>
-#include <cstddef>
 #include <memory>
 #include <new>
 

@@ -51,10 +51,6 @@
 #include "pooled/pool/foreign.hpp"
 #endif
 
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <new>
 #include <utility>

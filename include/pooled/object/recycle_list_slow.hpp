@@ -16,8 +16,6 @@
 #include "pooled/object/wait_queue.hpp"
 #include "pooled/pool/core.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <new>
 #include <utility>
 

@@ -9,8 +9,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 

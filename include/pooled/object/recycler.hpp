@@ -17,11 +17,9 @@
 #include "pooled/options.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
-#include "pooled/rc_from_this.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 #include <concepts>
-#include <cstddef>
 #include <limits>
 #include <memory>
 #include <new>

@@ -23,10 +23,8 @@
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/standard_control_block.hpp"
 
-#include <cstddef>
 #include <memory>
 #include <new>
-#include <type_traits>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

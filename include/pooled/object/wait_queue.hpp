@@ -22,8 +22,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -43,8 +43,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE

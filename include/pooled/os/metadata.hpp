@@ -23,8 +23,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

@@ -9,9 +9,6 @@
 
 #include "pooled/config.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
 #if defined(__linux__) && defined(__ELF__)
 #include <cstdlib>
 #include <utility>

@@ -27,8 +27,6 @@
 
 #include <atomic>
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 
 POOLED_BEGIN_NAMESPACE

@@ -10,9 +10,6 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/os/platform_posix.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
 #include <pthread.h>
 #include <sys/mman.h>
 

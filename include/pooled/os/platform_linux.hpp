@@ -14,8 +14,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 
 #include <pthread.h>
 #include <sched.h>

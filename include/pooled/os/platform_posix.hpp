@@ -9,8 +9,6 @@
 #include "pooled/config.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 
 #if POOLED_HAS_CODE

@@ -15,8 +15,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <utility>
 

@@ -13,7 +13,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <atomic>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -5,7 +5,6 @@
 
 #include "pooled/config.hpp"
 
-#include <cstddef>
 #if defined(__GLIBC__) && __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #define POOLED_HAS_SINGLE_THREADED 1

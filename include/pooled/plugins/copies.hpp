@@ -26,8 +26,6 @@
 
 #include <atomic>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -19,8 +19,6 @@
 #include "pooled/inspect/record.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 
 POOLED_BEGIN_NAMESPACE

@@ -36,8 +36,6 @@
 #include "pooled/stats.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 #include <stdexcept>
 #include <utility>

@@ -25,8 +25,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory_resource>
 #include <new>
 

@@ -68,8 +68,6 @@
 #include "pooled/instrument/malloc_backed.hpp"
 #endif
 
-#include <cstddef>
-#include <cstdint>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

@@ -8,7 +8,6 @@
 //
 // Any thread may call. O(copies).
 
-#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
@@ -16,7 +15,6 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/registry.hpp"
 
-#include <cstdint>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

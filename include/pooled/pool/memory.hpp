@@ -33,8 +33,6 @@
 #include "pooled/stats.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <new>
 

@@ -34,7 +34,6 @@
 #endif
 
 #include <atomic>
-#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <type_traits>

@@ -6,7 +6,6 @@
 
 #include "pooled/config.hpp"
 #if POOLED_HAS_CODE
-#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/heap/page_map.hpp"
@@ -14,8 +13,6 @@
 #include "pooled/instrument/checked.hpp"
 #include "pooled/os/platform.hpp"
 #endif
-
-#include <cstddef>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

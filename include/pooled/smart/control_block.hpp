@@ -21,7 +21,6 @@
 #include "pooled/teardown/teardown.hpp"
 
 #include <concepts>
-#include <cstddef>
 #include <memory>
 #include <new>
 #include <type_traits>

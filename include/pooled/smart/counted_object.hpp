@@ -34,8 +34,6 @@
 #include "pooled/teardown/teardown.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <new>
 #include <type_traits>

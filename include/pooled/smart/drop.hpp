@@ -11,8 +11,6 @@
 #include "pooled/instrument/malloc_backed.hpp"
 #include "pooled/teardown/block_type.hpp"
 
-#include <cstdint>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail::instrument {
 

@@ -4,11 +4,9 @@
 // What an rc_ptr consists of. One is for one thread at a time. O(1).
 
 #include "pooled/base/bits.hpp"
+#include "pooled/base/sanitizer.hpp"
 #include "pooled/config.hpp"
 #include "pooled/smart/counted_object.hpp"
-
-#include <cstddef>
-#include <cstdint>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -28,8 +28,6 @@
 #include "pooled/unique_ptr.hpp"
 
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <new>
 #include <type_traits>

@@ -16,7 +16,6 @@
 #include "pooled/smart/make.hpp"
 #include "pooled/smart/tailed.hpp"
 
-#include <cstddef>
 #include <memory>
 #include <utility>
 

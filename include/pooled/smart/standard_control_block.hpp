@@ -14,7 +14,6 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 
-#include <cstddef>
 #include <memory>
 #include <new>
 #include <type_traits>

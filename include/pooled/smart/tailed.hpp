@@ -21,7 +21,6 @@
 #include "pooled/fwd.hpp"
 #include "pooled/smart/counted_object.hpp"
 
-#include <cstddef>
 #include <type_traits>
 #include <utility>
 

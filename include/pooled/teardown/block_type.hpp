@@ -27,8 +27,6 @@
 
 #include <atomic>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <stdexcept>
 
 POOLED_BEGIN_NAMESPACE

@@ -22,9 +22,6 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/teardown/block_type.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

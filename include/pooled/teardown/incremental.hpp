@@ -37,8 +37,6 @@
 #endif
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 #include <utility>
 

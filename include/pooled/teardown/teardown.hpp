@@ -46,8 +46,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
 #include <utility>
 
