@@ -10,7 +10,7 @@
 //                     (asymmetric fences: P1202, Goldblatt)
 //   plain<T>          a variable that one thread at a time uses, as ordered by the atomics
 //
-// Parts that sleep also use platform_atomics (os/platform.hpp).
+// Parts that sleep also use platform (os/platform.hpp).
 //
 // Read-modify-write operations are on 4 or 8 bytes, never on a bool: for narrower types GCC 12 and 13 call libatomic on
 // riscv64, and a program without it does not link.

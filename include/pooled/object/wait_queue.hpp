@@ -42,22 +42,22 @@ public:
         [[maybe_unused]] auto const watch = deadline.watch(*this);
         std::int64_t left = deadline.remaining();
         for (unsigned spins = 0; spins < k_waiting.waiter_spins && state() == k_awake && left > 0; ++spins)
-            platform_atomics::relax();
+            platform::relax();
         change(k_awake, k_sleeping);
         for (; state() == k_sleeping && left > 0; left = deadline.remaining())
-            platform_atomics::wait_while(m_state, k_sleeping, left);
+            platform::wait_while(m_state, k_sleeping, left);
         return state() == k_woken;
     }
 
     // Uses only the address: the waiter may no longer exist. Null: does nothing.
     static void wake(waiter* w) noexcept {
-        if (w != nullptr) platform_atomics::wake_one(w->m_state);
+        if (w != nullptr) platform::wake_one(w->m_state);
     }
 
     // Any thread, as long as the waiter lives.
     void stop() noexcept {
         m_state.exchange(k_stopped, std::memory_order_relaxed);
-        platform_atomics::wake_one(m_state);
+        platform::wake_one(m_state);
     }
 
 private:
@@ -99,7 +99,7 @@ public:
         if (!is_due(available)) return nullptr;
         waiter* const w = m_waiting;
         w->m_is_offered = true;
-        if (w->m_keeps_from == 0) w->m_keeps_from = platform_atomics::time() + k_withdrawal_ns;
+        if (w->m_keeps_from == 0) w->m_keeps_from = platform::time() + k_withdrawal_ns;
         m_waiting = m_all.after(*w);
         ++m_offers;
         m_size.subtract(1);
@@ -115,7 +115,7 @@ public:
         if (self != nullptr && self->m_is_queued) return self->m_is_offered;
         if (m_waiting == nullptr && m_offers < available) return true;
         waiter* const last = last_offered();
-        if (last == nullptr || platform_atomics::time() >= last->m_keeps_from) return false;
+        if (last == nullptr || platform::time() >= last->m_keeps_from) return false;
         withdraw(*last);
         return true;
     }

@@ -109,12 +109,12 @@ public:
     void begin() noexcept {
         fork_gate_thread& self = own_state();
         if (self.forks++ != 0) return;
-        m_process.store(platform_atomics::process(), std::memory_order_relaxed);
+        m_process.store(platform::process(), std::memory_order_relaxed);
         // acquire: pairs with the release in end().
-        self.has_turn = await_until(platform_atomics::time() + k_patience,
+        self.has_turn = await_until(platform::time() + k_patience,
                                     [this] { return m_turn.exchange(1, std::memory_order_acquire) == 0; });
         if (!self.has_turn) return;
-        m_patience_ends = platform_atomics::time() + k_patience;
+        m_patience_ends = platform::time() + k_patience;
         m_has_given_up = false;
         // seq_cst: pairs with the fetch_add in enter_counted().
         m_state.store(k_closing, std::memory_order_seq_cst);
@@ -127,7 +127,7 @@ public:
             return one.is_owned.load(std::memory_order_acquire) != 0;
         };
         if (!detail::any_of(m_flags, is_owned)) return;
-        platform_atomics::heavy_barrier();
+        platform::heavy_barrier();
         for (flag const& one : m_flags)
             await_zero(one.inside);
     }
@@ -143,7 +143,7 @@ public:
     void let_in() noexcept {
         if (!own_state().has_turn) return;
         m_state.store(m_has_given_up ? k_lost : k_closed, std::memory_order_seq_cst);
-        if (m_has_given_up) platform_atomics::wake_all(m_state);
+        if (m_has_given_up) platform::wake_all(m_state);
     }
     void end() noexcept {
         fork_gate_thread& self = own_state();
@@ -151,12 +151,12 @@ public:
         self.is_child_ready = false;
         if (!std::exchange(self.has_turn, false)) return;
         m_state.store(k_open, std::memory_order_seq_cst);
-        platform_atomics::wake_all(m_state);
+        platform::wake_all(m_state);
         m_turn.store(0, std::memory_order_release);
     }
     // In a child, after its handlers: that of a handler's own fork goes on to fork itself.
     void become_parent() noexcept {
-        m_process.store(platform_atomics::process(), std::memory_order_relaxed);
+        m_process.store(platform::process(), std::memory_order_relaxed);
         m_state.store(k_closed, std::memory_order_release);
     }
     // In a child, once all structures begin anew: as after let_in().
@@ -184,7 +184,7 @@ public:
     void order() noexcept {
         // Pairs with that in begin(): either this thread sees the fork, or the copy comes after what it wrote.
         std_atomics::full_barrier();
-        if (m_state.load(std::memory_order_relaxed) != k_open) platform_atomics::wait_for_copy();
+        if (m_state.load(std::memory_order_relaxed) != k_open) platform::wait_for_copy();
     }
 
     // In the thread that forks, or its child.
@@ -193,7 +193,7 @@ public:
     }
     // While a fork is under way: whether this process is not the one that began it.
     [[nodiscard]] bool is_child() const noexcept {
-        return m_process.load(std::memory_order_relaxed) != platform_atomics::process();
+        return m_process.load(std::memory_order_relaxed) != platform::process();
     }
     // How many sets of fork handlers are in progress on the calling thread.
     [[nodiscard]] static std::uint32_t begun() noexcept { return own_state().forks; }
@@ -267,7 +267,7 @@ private:
     [[nodiscard]] POOLED_NOINLINE bool enters_lost() noexcept {
         // seq_cst: pairs with the exchange in wait().
         if (m_state.load(std::memory_order_seq_cst) != k_lost || is_child()) return false;
-        platform_atomics::wait_for_copy();
+        platform::wait_for_copy();
         return true;
     }
     // Until the fork ends, or for long: the fork may be waiting for a lock that this thread holds.
@@ -277,24 +277,24 @@ private:
             std::uint32_t const state = m_state.load(std::memory_order_acquire);
             if (state == k_open || (state == k_lost && !is_child())) return;
             std::int64_t left = k_patience / 2;  // twice
-            std::int64_t const end = platform_atomics::time() + left;
+            std::int64_t const end = platform::time() + left;
             for (; left > 0 && m_state.load(std::memory_order_relaxed) == state;
-                 left = end - platform_atomics::time())
-                platform_atomics::wait_while(m_state, state, left);
+                 left = end - platform::time())
+                platform::wait_while(m_state, state, left);
             if (left > 0 || state != k_closed || is_child()) continue;
-            platform_atomics::wait_for_copy();  // this may be all that takes so long
+            platform::wait_for_copy();  // this may be all that takes so long
             if (!std::exchange(has_waited, true)) continue;
             std::uint32_t closed = k_closed;
             m_state.compare_exchange_strong(closed, k_lost, std::memory_order_seq_cst);
-            platform_atomics::wake_all(m_state);
+            platform::wake_all(m_state);
         }
     }
 
     template <class Condition>
     [[nodiscard]] static bool await_until(std::int64_t end, Condition&& is_met) noexcept {
         for (unsigned attempt = 0; !is_met(); ++attempt) {
-            if (attempt >= k_attempts_untimed && platform_atomics::time() >= end) return false;
-            platform_atomics::pause(attempt);
+            if (attempt >= k_attempts_untimed && platform::time() >= end) return false;
+            platform::pause(attempt);
         }
         return true;
     }

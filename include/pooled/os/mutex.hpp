@@ -22,7 +22,7 @@ public:
         if (m_is_local) return;
         g_fork_gate.enter();
         if (!m_mutex.try_lock()) [[unlikely]]
-            m_mutex.wait(attempts());
+            m_mutex.wait(m_is_patient ? raw_mutex::k_patient_attempts : raw_mutex::k_attempts);
     }
     // From now on, a thread that waits for the lock does without a system call as long as it can. Requires the lock.
     void be_patient() noexcept { m_is_patient = true; }
@@ -31,7 +31,7 @@ public:
     [[nodiscard]] bool try_lock_for_a_moment() noexcept {
         return try_enter([this] {
             return m_is_patient ? m_mutex.spin(raw_mutex::k_patient_attempts)
-                                : m_mutex.wait_for(raw_mutex::k_attempts, k_moment_ns);
+                                : m_mutex.wait(raw_mutex::k_attempts, k_moment_ns);
         });
     }
     // As long as a critical section takes.
@@ -50,9 +50,6 @@ public:
 private:
     template <class>
     friend struct record_access;
-    [[nodiscard]] unsigned attempts() const noexcept {
-        return m_is_patient ? raw_mutex::k_patient_attempts : raw_mutex::k_attempts;
-    }
     static constexpr std::int64_t k_moment_ns = 4'000'000;
 
     template <class Wait>
@@ -69,20 +66,7 @@ private:
     observed<bool> m_is_patient;
 };
 
-// Replaces std::scoped_lock for one lock: <mutex> costs each user 550 lines.
-template <class Mutex>
-class scoped_lock {
-public:
-    explicit scoped_lock(Mutex& m) noexcept : m_mutex(m) { m_mutex.lock(); }
-    ~scoped_lock() { m_mutex.unlock(); }
-    scoped_lock(scoped_lock const&) = delete;
-    scoped_lock& operator=(scoped_lock const&) = delete;
-
-private:
-    Mutex& m_mutex;
-};
-
-// The same, of a lock that the caller has already.
+// Of a lock that the caller has already.
 template <class Mutex>
 class unlock_at_end {
 public:
@@ -93,6 +77,13 @@ public:
 
 private:
     Mutex& m_mutex;
+};
+
+// Replaces std::scoped_lock for one lock: <mutex> costs each user 550 lines.
+template <class Mutex>
+class scoped_lock : unlock_at_end<Mutex> {
+public:
+    explicit scoped_lock(Mutex& m) noexcept : unlock_at_end<Mutex>((m.lock(), m)) {}
 };
 
 // The same, of a lock that the caller can do without: false when another thread has it.

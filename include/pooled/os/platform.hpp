@@ -5,9 +5,8 @@
 //
 //   operating_system       the contract
 //   linux_platform …       the systems: platform_linux.hpp, platform_windows.hpp, platform_apple.hpp, platform_posix.hpp
-//   platform               the system, and what is built on it alike everywhere
-//   platform_atomics       the part of it that inlined code calls: no file of a user that has the compiled library includes a system
-//                          header
+//   platform               the system, and what is built on it alike everywhere. What inlined code calls of it is compiled with the
+//                          library: no file of a user of the compiled one includes a system header
 //
 // Any thread may call any function.
 
@@ -164,6 +163,20 @@ struct platform : system_platform {
         return otherwise;
     }
 
+    // As those of the system.
+    POOLED_API static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
+                                      std::int64_t ns = -1) noexcept;
+    POOLED_API static void wake_one(atomic<std::uint32_t>& state) noexcept;
+    POOLED_API static void wake_all(atomic<std::uint32_t>& state) noexcept;
+    [[nodiscard]] POOLED_API static std::int64_t time() noexcept;
+    [[nodiscard]] POOLED_API static std::uint64_t process() noexcept;
+    // For a loop that polls something that another thread is about to change. Sleeps after a few calls, because a thread with
+    // real-time priority must let the other one run.
+    POOLED_API static void pause(unsigned attempt) noexcept;
+    // A copy of the process's memory that a fork has begun is complete when this returns. Systems hold the lock of the process's mappings
+    // for as long as they copy, and a new mapping needs it, even one that is refused.
+    POOLED_API static void wait_for_copy() noexcept;
+
     // For a loop that waits until another processor has executed a few hundred instructions at most.
     static void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -231,12 +244,6 @@ struct platform : system_platform {
         return end - first;
     }
 
-    // A copy of the process's memory that a fork has begun is complete when this returns. Systems hold the lock of the process's mappings
-    // for as long as they copy, and a new mapping needs it, even one that is refused.
-    static void wait_for_copy() noexcept {
-        if (void* const p = map_pages(k_page_bytes, k_page_bytes)) unmap_pages(p, k_page_bytes);
-    }
-
     // Makes the pages of [p, p + bytes) resident and writable, so that their first use causes no page fault. The contents are kept.
     // Where the system does not support this, it writes a byte per page: only for pages that are empty.
     static void touch_pages(std::byte* p, std::size_t bytes) noexcept {
@@ -276,16 +283,6 @@ struct platform : system_platform {
         std::atomic_thread_fence(std::memory_order_seq_cst);
     }
 
-    // For a loop that polls something that another thread is about to change. Sleeps after a few calls, because a thread with
-    // real-time priority must let the other one run.
-    static void pause(unsigned attempt) noexcept {
-        constexpr unsigned k_attempts_awake = 16;
-        if (attempt < k_attempts_awake)
-            yield();
-        else
-            sleep(50'000);
-    }
-
     // Whether a pool may ask for huge pages, as the variable POOLED_HUGE_PAGES says to a program that runs already: 0 turns them off, 1 is
     // the default. Read once, when the first pool is made.
     [[nodiscard]] static bool allows_huge_pages() noexcept {
@@ -321,20 +318,6 @@ struct waiting {
 inline constexpr waiting k_waiting{
     .lock_attempts = 100, .waiter_spins = 64, .fork_flags = 256, .fork_patience = 200'000'000};
 
-// The part of the system that inlined code calls.
-struct platform_atomics {
-    POOLED_API static void wait_while(detail::atomic<std::uint32_t>& state, std::uint32_t value,
-                                      std::int64_t timeout_ns = -1) noexcept;
-    POOLED_API static void wake_one(detail::atomic<std::uint32_t>& state) noexcept;
-    POOLED_API static void wake_all(detail::atomic<std::uint32_t>& state) noexcept;
-    [[nodiscard]] POOLED_API static std::int64_t time() noexcept;
-    POOLED_API static void pause(unsigned attempt) noexcept;
-    static void relax() noexcept { platform::relax(); }
-    [[nodiscard]] POOLED_API static std::uint64_t process() noexcept;
-    POOLED_API static void wait_for_copy() noexcept;
-    static void heavy_barrier() noexcept;
-};
-
 #if POOLED_HAS_CODE
 inline void platform::thread_exit_hook::create(void (*hook)(void*)) noexcept {
     m_created = make_exit_key(m_key, hook);
@@ -342,24 +325,28 @@ inline void platform::thread_exit_hook::create(void (*hook)(void*)) noexcept {
 inline bool platform::thread_exit_hook::arm(void* argument) const noexcept {
     return m_created && set_exit_argument(m_key, argument);
 }
-inline void platform_atomics::heavy_barrier() noexcept { platform::heavy_barrier(); }
-POOLED_CODE void platform_atomics::wait_while(detail::atomic<std::uint32_t>& state, std::uint32_t value,
-                                              std::int64_t timeout_ns) noexcept {
-    platform::wait_while(state, value, timeout_ns);
-}
-POOLED_CODE void platform_atomics::wake_one(detail::atomic<std::uint32_t>& state) noexcept {
-    platform::wake_one(state);
-}
-POOLED_CODE void platform_atomics::wake_all(detail::atomic<std::uint32_t>& state) noexcept {
-    platform::wake_all(state);
-}
 POOLED_CODE char const* platform::trusted_variable(char const* name) noexcept {
     return system_platform::trusted_variable(name);
 }
-POOLED_CODE std::int64_t platform_atomics::time() noexcept { return platform::time(); }
-POOLED_CODE void platform_atomics::pause(unsigned attempt) noexcept { platform::pause(attempt); }
-POOLED_CODE std::uint64_t platform_atomics::process() noexcept { return platform::process(); }
-POOLED_CODE void platform_atomics::wait_for_copy() noexcept { platform::wait_for_copy(); }
+POOLED_CODE void platform::wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
+                                      std::int64_t ns) noexcept {
+    system_platform::wait_while(state, value, ns);
+}
+POOLED_CODE void platform::wake_one(atomic<std::uint32_t>& state) noexcept {
+    system_platform::wake_one(state);
+}
+POOLED_CODE void platform::wake_all(atomic<std::uint32_t>& state) noexcept {
+    system_platform::wake_all(state);
+}
+POOLED_CODE std::int64_t platform::time() noexcept { return system_platform::time(); }
+POOLED_CODE std::uint64_t platform::process() noexcept { return system_platform::process(); }
+POOLED_CODE void platform::pause(unsigned attempt) noexcept {
+    constexpr unsigned k_attempts_awake = 16;
+    attempt < k_attempts_awake ? yield() : sleep(50'000);
+}
+POOLED_CODE void platform::wait_for_copy() noexcept {
+    if (void* const p = map_pages(k_page_bytes, k_page_bytes)) unmap_pages(p, k_page_bytes);
+}
 #endif
 
 }  // namespace detail

@@ -41,34 +41,27 @@ public:
     // As try_lock(), so often.
     [[nodiscard]] POOLED_NOINLINE bool spin(unsigned attempts) noexcept {
         for (; attempts != 0; --attempts) {
-            platform_atomics::relax();
+            platform::relax();
             if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return true;
         }
         return false;
     }
-    // Takes the lock that try_lock() did not get. acquire: pairs with the release in unlock.
-    POOLED_NOINLINE void wait(unsigned attempts) noexcept {
-        if (spin(attempts)) return;
-        while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
-            platform_atomics::wait_while(m_state, k_contended);
-    }
-
-    // As wait(), for `ns` at most. False: the holder did not run in that time. acquire: pairs with the release in unlock.
-    [[nodiscard]] POOLED_NOINLINE bool wait_for(unsigned attempts, std::int64_t ns) noexcept {
+    // Takes the lock that try_lock() did not get; within `ns`, unless that is negative. False: the holder did not run in that time.
+    // acquire: pairs with the release in unlock.
+    POOLED_NOINLINE bool wait(unsigned attempts, std::int64_t ns = -1) noexcept {
         if (spin(attempts)) return true;
-        std::int64_t const end = platform_atomics::time() + ns;
+        std::int64_t const end = ns < 0 ? 0 : platform::time() + ns;
         while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free) {
-            std::int64_t const left = end - platform_atomics::time();
-            if (left <= 0) return false;  // the holder wakes nobody then, or another one
-            platform_atomics::wait_while(m_state, k_contended, left);
+            std::int64_t const left = ns < 0 ? ns : end - platform::time();
+            if (ns >= 0 && left <= 0) return false;  // the holder wakes nobody then, or another one
+            platform::wait_while(m_state, k_contended, left);
         }
         return true;
     }
 
     // release: pairs with the acquires in try_lock and wait.
     void unlock() noexcept {
-        if (m_state.exchange(k_free, std::memory_order_release) == k_contended)
-            platform_atomics::wake_one(m_state);
+        if (m_state.exchange(k_free, std::memory_order_release) == k_contended) platform::wake_one(m_state);
     }
 
 protected:

@@ -500,7 +500,7 @@ public:
     POOLED_ALWAYS_INLINE void lock() noexcept {
         if (!detail::is_single_threaded()) return detail::raw_mutex::lock();
         if (m_state.load(std::memory_order_relaxed) != k_free) [[unlikely]]
-            return wait(k_attempts);
+            return static_cast<void>(wait(k_attempts));
         m_state.store(k_held, std::memory_order_relaxed);
     }
     POOLED_ALWAYS_INLINE void unlock() noexcept {

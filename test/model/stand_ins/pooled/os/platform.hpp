@@ -5,11 +5,9 @@
 // os/platform.hpp with other barriers and waits.
 
 #define platform platform_of_the_system
-#define platform_atomics platform_atomics_of_the_system
 #define k_waiting k_waiting_of_the_system
 #include_next "pooled/os/platform.hpp"
 #undef platform
-#undef platform_atomics
 #undef k_waiting
 
 #include "model/simulation.hpp"
@@ -19,16 +17,10 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-struct platform : platform_of_the_system {
-    static void heavy_barrier() noexcept { simulation::heavy_fence(); }
-    static void relax() noexcept { simulation::yield(); }
-    static void pause(unsigned) noexcept { simulation::yield(); }
-};
-
 inline constexpr waiting k_waiting{
     .lock_attempts = 1, .waiter_spins = 1, .fork_flags = 2, .fork_patience = simulation::k_long};
 
-struct platform_atomics {
+struct platform : platform_of_the_system {
     // futex(2): the kernel looks at the newest value.
     template <class Atomic>
     static void wait_while(Atomic& state, std::uint32_t value, std::int64_t timeout_ns = -1) noexcept {

@@ -21,9 +21,11 @@ public:
     static constexpr unsigned k_patient_attempts = 0;
 
     void lock() noexcept { simulation::lock(this); }
-    void wait(unsigned) noexcept { simulation::lock(this); }
+    bool wait(unsigned, std::int64_t ns = -1) noexcept {
+        ns < 0 ? simulation::lock(this) : simulation::yield();
+        return ns < 0;
+    }
     [[nodiscard]] bool spin(unsigned) noexcept { return false; }
-    [[nodiscard]] bool wait_for(unsigned, std::int64_t) noexcept { return simulation::yield(), false; }
     [[nodiscard]] bool try_lock() noexcept { return simulation::try_lock(this); }
     void unlock() noexcept { simulation::unlock(this); }
 
