@@ -89,30 +89,19 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push(void* block) noexcept {
         return push_hot(block) || push_cold(block);
     }
-    // Null if no more than `least` addresses are held.
-    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_above(std::uint32_t least) noexcept {
-        void** const top = m_top;
-        std::uintptr_t const bytes_above_floor = address_of(top) - address_of(m_floor);
-        std::uintptr_t const least_bytes = least * sizeof(void*);
-        if (least == 0 || bytes_above_floor >= least_bytes) [[likely]] {
-            if (void* const hot = pop_hot()) return hot;
-            if (bytes_above_floor > least_bytes) [[likely]] {
-                m_top = top - 1;
-                return top[-1];
-            }
-        }
-        return pop_near_floor(least);
+    // Null when none is held.
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop() noexcept {
+        if (void* const hot = pop_hot()) return hot;
+        void* const block = pop_above_floor();
+        return block != nullptr ? block : pop_below_floor();
     }
 
+    [[nodiscard]] bool is_array_empty() const noexcept { return m_top == m_first; }
     // Of the array.
     [[nodiscard]] std::uint32_t size() const noexcept { return count_below(m_top); }
     [[nodiscard]] std::uint32_t capacity() const noexcept { return count_below(m_limit); }
 
 #if POOLED_HAS_CODE
-    [[nodiscard]] void* pop() noexcept {
-        void* const hot = pop_hot();
-        return hot != nullptr ? hot : pop_array();
-    }
     [[nodiscard]] bool is_hot(void const* block) const noexcept { return m_hot == block; }
     [[nodiscard]] std::uint32_t held() const noexcept { return size() + (m_hot != nullptr ? 1U : 0U); }
 
@@ -215,12 +204,7 @@ private:
         m_floor = old - detail::smaller(k_step, left);
         return true;
     }
-    // pop_above(), where the top is at the floor or a few addresses above it.
-    POOLED_NOINLINE void* pop_near_floor(std::uint32_t least) noexcept {
-        if (size() >= least)
-            if (void* const hot = pop_hot()) return hot;
-        return size() > least ? pop_array() : nullptr;
-    }
+    POOLED_NOINLINE void* pop_below_floor() noexcept { return lower_floor() ? pop_above_floor() : nullptr; }
     void set_least(void** least) noexcept {
         m_least = least;
         m_span = address_of(m_limit) - address_of(least);

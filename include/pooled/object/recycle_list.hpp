@@ -19,9 +19,6 @@
 // A thread caches a small part of a bounded pool's objects, so that others seldom enter central mode for those. As long as no other has a
 // cache, it caches more: a pool of up to k_max_alone objects then takes no lock.
 //
-// A list with `grows_early` has its next objects built when the last idle one is acquired, by one thread at a time. Others that find
-// none wait for that thread, and for nothing else. When its objects are outdated, it forgets those in use.
-//
 // Invariants: m_objects = m_outside + idle + fresh + being built <= bound       outside: in a thread's cache, or with a caller
 //             in use = m_outside − Σ held of the caches
 //             someone waits ⇒ central mode; without an offer ⇒ all that is available has been offered to others
@@ -59,24 +56,22 @@ POOLED_BEGIN_NAMESPACE
 namespace detail {
 
 struct recycle_limits {
-    std::size_t bound;   // objects at most
-    std::size_t growth;  // how many are built at a time; 0: `initial`, when there is none
+    std::size_t bound;  // objects at most
+    std::size_t
+        growth;  // how many are built at a time; 0: who derives from the list does so, and calls add_idle()
     double growth_factor = 1;
-    std::size_t initial = 0;
-    bool grows_early = false;
     std::size_t object_bytes = 0;
     std::size_t node_at = 0;       // bytes from an object's address to its node
     std::uint32_t idle_count = 0;  // of a node in a thread's cache
 };
-static_assert(sizeof(recycle_limits) == k_cache_line && sizeof(wait_queue) == 5 * sizeof(void*));
+static_assert(sizeof(wait_queue) == 5 * sizeof(void*));
 
 struct object_counts {
     std::size_t capacity = 0;
     std::size_t idle = 0;
-    std::size_t high_water = 0;  // unless the list grows early
+    std::size_t high_water = 0;
     std::size_t waiting = 0;
     std::uint64_t built = 0;
-    std::size_t steps = 0;  // of growth, unless they failed, since the objects were outdated
 };
 
 class recycle_list : public pool_extension {
@@ -117,14 +112,13 @@ public:
     // Objects of an earlier generation are destroyed when they are released.
     [[nodiscard]] std::uint32_t generation() const noexcept { return m_generation; }
 
-    // An idle object that the calling thread has cached, or null. `Early`: of a list that grows early, the last one is left.
-    template <sharing Sharing, bool Early = false>
+    // An idle object that the calling thread has cached, or null.
+    template <sharing Sharing>
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop() noexcept {
         if constexpr (Sharing == sharing::shared)
-            return pop_from(POOLED_THREAD_GET_AT(t_state, near_caches, m_index),
-                            Early ? std::uint32_t{m_spare} : 0);
+            return pop_from(POOLED_THREAD_GET_AT(t_state, near_caches, m_index));
         else
-            return m_core.local_cache().recycled.pop_above(0);
+            return m_core.local_cache().recycled.pop();
     }
     // False when the thread has no cache, or one that is full or may not be used, or when the object is of an earlier generation;
     // the caller then has it still. Otherwise the pool may no longer exist.
@@ -169,6 +163,7 @@ public:
     enum class in_use {
         keep,     // nothing changes
         outdate,  // they are destroyed when they are released
+        forget,   // the same, and until then they do not count
         close,    // the same, for the last time: nothing is cached from now on
     };
     POOLED_API std::size_t discard(in_use what) noexcept;
@@ -176,18 +171,24 @@ public:
     POOLED_API void close() noexcept;
 
     [[nodiscard]] POOLED_API object_counts count() noexcept;
-    // No object is idle, and none may be built, or there was no memory for the last one.
-    [[nodiscard]] POOLED_API bool is_used_up() noexcept;
     // Calls `look` on the object that this thread would get, unless that is in another thread's cache, under the lock.
     POOLED_API void inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept;
     [[nodiscard]] POOLED_API bool is_valid() noexcept;
 
     void on_retire(thread_cache& cache) noexcept override { retire(cache); }
-    void after_fork_in_child() noexcept override { forget_threads(); }
+    void after_fork_in_child() noexcept override { m_waiters.clear(); }  // they do not exist there
     void begin_anew() noexcept override { forget_objects(); }
 
 protected:
     ~recycle_list() = default;
+    // Objects that are idle from now on.
+    POOLED_API void add_idle(recycle_stack& built) noexcept;
+    // Whether the calling thread has cached another object. Requires a result of pop().
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool has_another() const noexcept {
+        thread_cache const* const mine = POOLED_THREAD_GET_AT(t_state, near_caches, m_index);
+        if (mine == nullptr) __builtin_unreachable();
+        return !mine->recycled.is_array_empty();
+    }
     // Until there are `count`, or memory has run out. Throws what building an object throws; what upstream throws, std::bad_alloc only if
     // `all` are needed.
     virtual void build_objects(recycle_stack& built, std::size_t count, bool all) = 0;
@@ -216,11 +217,10 @@ private:
     // Of the only thread. The second one collects all of them under the lock: 4,096 took 0.13 ms, and once 2.2.
     static constexpr std::uint32_t k_max_alone = 1024;
 
-    [[nodiscard]] static POOLED_ALWAYS_INLINE void* pop_from(thread_cache* cache,
-                                                             std::uint32_t spare) noexcept {
+    [[nodiscard]] static POOLED_ALWAYS_INLINE void* pop_from(thread_cache* cache) noexcept {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return nullptr;
-        void* const p = cache->recycled.pop_above(spare);
+        void* const p = cache->recycled.pop();
         cache->gate.leave();
         return p;
     }
@@ -234,16 +234,15 @@ private:
         return is_pushed;
     }
 
-    // What a thread got under the lock: an object, permission to build some, which count under the bound from now on, both, or nothing.
+    // What a thread got under the lock: an object, permission to build some, which count under the bound from now on, or nothing.
     struct grant {
         void* object = nullptr;
         std::size_t to_build = 0;
         bool needs_central_mode = false;  // first: an object may be idle in another thread's cache
     };
     POOLED_API void retire(thread_cache& cache) noexcept;
-    POOLED_API void forget_threads() noexcept;
     POOLED_API void forget_objects() noexcept;
-    // Of an object that forget_objects() has forgotten.
+    // Of an object in use that does not count any more.
     [[nodiscard]] bool is_forgotten(std::uint32_t generation) const noexcept {
         return generation != recycle_node::k_no_object &&  // was just acquired from the list, and failed
                static_cast<std::int32_t>(generation - m_first_counted) < 0;
@@ -339,33 +338,20 @@ private:
     }
     // The product may be larger than any size: it is compared as it is.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t next_growth() const noexcept;
-    POOLED_ALWAYS_INLINE void update_spare() noexcept {
-        bool const may_grow = m_objects < m_limits.bound && (m_limits.growth != 0 || m_objects == 0);
-        m_spare = m_limits.grows_early && may_grow ? 1 : 0;
+    void begin_generation() noexcept {
+        std::uint32_t const next = m_generation + recycle_node::k_step;
+        m_generation = next != recycle_node::k_no_object ? next : k_generation;
     }
-    void begin_step(std::size_t count) noexcept {
-        m_objects.add(count);
-        if (!m_limits.grows_early || count == 0) return;
-        m_builder = &t_state();
-        m_to_build = count;
-    }
-    // How many threads that wait may look for an object: as many as objects are there, or may be built. At the end of a step, all that waited for
-    // it look again.
+    // How many threads that wait may look for an object: as many as objects are there, or may be built.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t available() const noexcept {
-        if (m_limits.grows_early) return m_builder != nullptr ? m_idle.size() : k_size_max;
         return m_idle.size() + m_fresh.size() + (m_limits.bound - m_objects);
-    }
-    // For a release, or for another thread's step, but not in a constructor, nor in a fork, which that thread waits for.
-    [[nodiscard]] bool may_wait() const noexcept {
-        if (!m_limits.grows_early) return !m_core.is_local();
-        return m_builder != nullptr && m_builder != &t_state() && !fork_gate::is_passed();
     }
     // Empty: no object is idle in the list (in central mode: anywhere), none may be built, or what there is was offered to others.
     [[nodiscard]] POOLED_ALWAYS_INLINE grant take_locked(thread_cache* mine, waiter const* self) noexcept;
 
-    // Without a section: `count` objects, which the list counts already. When memory has run out: none, or those that were built until then, unless it needs
-    // all. After an exception none, and the object that the caller had is idle again; one for memory is not passed on if it had one.
-    [[nodiscard]] POOLED_ALWAYS_INLINE recycle_stack build(std::size_t count, bool all, void* own);
+    // Without a section: `count` objects, which the list counts already. When memory has run out: none, or those that were built until
+    // then, unless it needs all.
+    [[nodiscard]] POOLED_ALWAYS_INLINE recycle_stack build(std::size_t count, bool all);
     // The end of a growth: so many were built, and `missing` are not. The caller may take one.
     [[nodiscard]] void* add(recycle_stack& built, std::size_t missing, bool takes_one) noexcept;
     std::size_t destroy_all(recycle_stack& objects) noexcept;
@@ -375,25 +361,20 @@ private:
     std::uint32_t const m_index;                        // in thread_state::near_caches
     observed<std::uint32_t> m_cacheable{k_generation};  // the generation, or k_none
     observed<std::uint32_t> m_generation{k_generation};
-    observed<std::uint32_t> m_spare;  // how many objects a thread's cache keeps for take()
     static constexpr std::uint32_t k_generation = recycle_node::k_no_object + recycle_node::k_step;
 
     alignas(k_cache_line) recycle_limits const m_limits;
     // Two cache lines with all that most acquisitions and releases under the lock write: threads that wait for one another pass these on.
-    wait_queue m_waiters;
+    alignas(k_cache_line) wait_queue m_waiters;
     observed<std::size_t> m_objects;
     observed<std::size_t> m_outside;
     std::uint32_t m_hits = 0;  // acquisitions in a row that found an idle object
     recycle_stack m_idle;
 
     recycle_stack m_fresh;
-    observed<bool> m_is_short;  // the last growth failed because memory ran out
     observed<std::size_t> m_high_water;
     observed<std::uint64_t> m_built;  // ever
     std::size_t m_others = 1;         // objects in use that were forgotten, and the pool's handle
-    observed<std::size_t> m_steps;
-    thread_state const* m_builder = nullptr;       // of a list that grows early
-    std::size_t m_to_build = 0;                    // by that thread
     std::uint32_t m_first_counted = k_generation;  // the oldest generation of which m_outside counts objects
 };
 

@@ -111,64 +111,44 @@ POOLED_ALWAYS_INLINE void* recycle_list::pop_idle(thread_cache* mine) noexcept {
 POOLED_ALWAYS_INLINE recycle_list::grant recycle_list::take_locked(thread_cache* mine,
                                                                    waiter const* self) noexcept {
     bool const others_wait = !m_waiters.empty();
-    if (others_wait && !m_limits.grows_early && !m_waiters.admit(self, available())) return {};
+    if (others_wait && !m_waiters.admit(self, available())) return {};
     void* p = pop_idle(mine);
     if (p == nullptr && !is_central() && !is_only(mine)) {
-        if (m_builder == nullptr && (m_fresh.size() != 0 || next_growth() != 0)) {
-            try_central_mode();
-            p = pop_idle(mine);
-        } else {
-            return {.needs_central_mode = true};
-        }
+        if (m_fresh.size() == 0 && next_growth() == 0) return {.needs_central_mode = true};
+        try_central_mode();
+        p = pop_idle(mine);
     }
     if (p != nullptr) {
         if (is_central()) {
             m_hits = others_wait ? 0 : m_hits + 1;  // the next one finds none, if it is a waiter's
             if (m_hits >= k_central_hits) m_cacheable = m_generation;
         }
-        if (!m_limits.grows_early || m_idle.size() != 0 || held() != 0) return {p};
-    } else {
-        m_hits = 0;
-        p = taken(m_fresh.pop());
-        if (p != nullptr) {
-            add_outside();
-            return {p};
-        }
+        return {p};
     }
-    if (m_builder != nullptr) return {p};
+    m_hits = 0;
+    p = taken(m_fresh.pop());
+    if (p != nullptr) return add_outside(), grant{p};
     std::size_t const count = next_growth();
-    begin_step(count);
-    return {p, count};
+    m_objects.add(count);
+    return {nullptr, count};
 }
 
-POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool all, void* own) {
+POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool all) {
     recycle_stack built;
-    auto const undo = [&]() noexcept {
-        destroy_all(built);
-        static_cast<void>(add(built, count, false));
-        if (own != nullptr) put(own);
-    };
     POOLED_TRY {
         // What the operating system does not have is refused now, the first growth included: to build until memory ends takes minutes,
         // or ends the process.
-        std::size_t const most = m_limits.grows_early ? count : detail::larger(count, growth());
+        std::size_t const most = detail::larger(count, growth());
         bool const has_memory =
             !all || most <= 1 || m_core.may_give(saturating_multiply(most, m_limits.object_bytes));
         if (has_memory) build_objects(built, count, all);
     }
-    POOLED_CATCH(std::bad_alloc const&) {
-        if (own == nullptr) {
-            m_is_short = true;  // before the step ends, and another one may succeed
-            undo();
-            POOLED_RETHROW;
-        }
-    }
     POOLED_CATCH(...) {
-        undo();
+        destroy_all(built);
+        static_cast<void>(add(built, count, false));
         POOLED_RETHROW;
     }
-    m_is_short = built.size() != count;
-    if (m_is_short && all) destroy_all(built);
+    if (all && built.size() != count) destroy_all(built);
     return built;
 }
 
@@ -176,17 +156,13 @@ POOLED_NOINLINE inline void* recycle_list::add(recycle_stack& built, std::size_t
                                                bool takes_one) noexcept {
     section const own(*this);
     m_built.add(built.size());
-    if (built.size() != 0) m_steps.add(1);
     m_objects.subtract(detail::smaller<std::size_t>(missing, m_objects));
     void* const p = takes_one ? taken(built.pop()) : nullptr;
     if (p != nullptr) add_outside();
-    recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
     while (recycle_node* const n = built.pop())
-        to.push(*n);
+        m_fresh.push(*n);
     // No change, but where this thread forked while it built, and the list has forgotten it.
     m_objects = detail::larger<std::size_t>(m_objects, m_outside + m_idle.size() + m_fresh.size());
-    m_builder = nullptr;
-    update_spare();
     while (m_waiters.is_due(available()))  // a section offers only one object at its end
         waiter::wake(m_waiters.offer(available()));
     return p;
@@ -201,7 +177,6 @@ inline std::size_t recycle_list::destroy_all(recycle_stack& objects) noexcept {
 
 POOLED_ALWAYS_INLINE std::size_t recycle_list::next_growth() const noexcept {
     std::size_t const left = m_limits.bound - m_objects;
-    if (m_limits.growth == 0) return m_objects == 0 ? detail::smaller(left, m_limits.initial) : 0;
     if (!(m_limits.growth_factor > 1)) return detail::smaller(left, m_limits.growth);
     double const more = static_cast<double>(m_objects) * (m_limits.growth_factor - 1);
     if (more >= static_cast<double>(left)) return left;
@@ -213,7 +188,6 @@ POOLED_CODE recycle_list::recycle_list(pool_core& core, recycle_limits const& li
       m_core(core),
       m_index(core.slot()),
       m_limits(limits) {
-    update_spare();
     core.caches().add_recycled();
 }
 
@@ -221,32 +195,26 @@ POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) 
     if (m_index == k_far_slot) {
         far_pass const pass(m_core.id());
         if (pass)
-            if (void* const p = pop_from(t_state().find(m_core.id()), m_spare)) return {p};
+            if (void* const p = pop_from(t_state().find(m_core.id()))) return {p};
     }
     thread_cache* const mine = attach();
-    for (;;) {
-        grant g;
-        bool waits = false;
-        {
-            section const own(*this);
-            for (;; enter_central_mode())  // others may change everything meanwhile
-                if (g = take_locked(mine, self); !g.needs_central_mode) break;
-            if (self != nullptr) {
-                bool const has_nothing = g.object == nullptr && g.to_build == 0;
-                waits = has_nothing && !gives_up && may_wait();
-                if (waits) enter_central_mode();  // the caches are empty: they stay so
-                waits ? m_waiters.wait(*self) : m_waiters.leave(*self);
-            }
+    grant g;
+    {
+        section const own(*this);
+        for (;; enter_central_mode())  // others may change everything meanwhile
+            if (g = take_locked(mine, self); !g.needs_central_mode) break;
+        if (self != nullptr) {
+            bool const has_nothing = g.object == nullptr && g.to_build == 0;
+            bool const waits = has_nothing && !gives_up && !m_core.is_local();
+            if (waits) enter_central_mode();  // the caches are empty: they stay so
+            waits ? m_waiters.wait(*self) : m_waiters.leave(*self);
+            if (waits) return {nullptr, outcome::must_wait};
         }
-        if (waits) return {nullptr, outcome::must_wait};
-        if (g.to_build == 0)
-            return {g.object, g.object != nullptr ? outcome::is_served : outcome::is_used_up};
-        recycle_stack built = build(g.to_build, m_limits.grows_early, g.object);
-        std::size_t const missing = g.to_build - built.size();
-        void* const first = add(built, missing, !m_limits.grows_early);
-        if (void* const p = g.object != nullptr ? g.object : first) return {p};
-        if (missing != 0) return {nullptr, outcome::is_out_of_memory};
     }
+    if (g.to_build == 0) return {g.object, g.object != nullptr ? outcome::is_served : outcome::is_used_up};
+    recycle_stack built = build(g.to_build, false);
+    void* const first = add(built, g.to_build - built.size(), true);
+    return {first, first != nullptr ? outcome::is_served : outcome::is_out_of_memory};
 }
 POOLED_CODE void recycle_list::put(void* p) noexcept {
     recycle_node const& n = node_of(p);
@@ -267,13 +235,11 @@ POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
     bool is_last = false;
     {
         section const own(*this);
-        bool const is_other = m_limits.grows_early ? generation != m_generation : is_forgotten(generation);
-        if (generation == k_none || is_other) {
+        if (generation == k_none || is_forgotten(generation)) {
             --m_others;
         } else {
             m_outside.subtract(1);
             m_objects.subtract(1);
-            update_spare();
         }
         is_last = m_objects + m_others == 0;
     }
@@ -290,15 +256,24 @@ POOLED_CODE void recycle_list::reserve(std::size_t count) {
     {
         section const own(*this);
         more = count > m_objects ? count - m_objects : 0;
-        begin_step(more);
+        m_objects.add(more);
         if (mine != nullptr) grow(*mine);
     }
-    recycle_stack built = build(more, true, nullptr);
+    recycle_stack built = build(more, true);
     std::size_t const missing = more - built.size();
     static_cast<void>(add(built, missing, false));
     if (missing != 0) POOLED_THROW(std::bad_alloc());
 }
+POOLED_CODE void recycle_list::add_idle(recycle_stack& built) noexcept {
+    section const own(*this);
+    m_built.add(built.size());
+    m_objects.add(built.size());
+    while (recycle_node* const n = built.pop())
+        m_idle.push(*n);
+    m_high_water = detail::larger<std::size_t>(m_high_water, m_outside + m_idle.size());
+}
 POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
+    bool const is_at_once = what == in_use::forget || what == in_use::close;
     recycle_stack all;
     {
         scoped_lock const lock(m_core.caches());
@@ -307,28 +282,24 @@ POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
         else
             m_core.caches().stop_every();
         bool const was_central = is_central();
-        if (what != in_use::keep) {
-            std::uint32_t const next = m_generation + recycle_node::k_step;
-            m_generation = next != recycle_node::k_no_object ? next : k_generation;
-        }
+        if (what != in_use::keep) begin_generation();
         m_cacheable = was_central || what == in_use::close ? k_none : std::uint32_t{m_generation};
         collect_all();
         all = std::exchange(m_idle, recycle_stack());
         while (recycle_node* const n = m_fresh.pop())
             all.push(*n);
-        if (m_limits.grows_early && what != in_use::keep) {
+        if (is_at_once) m_objects.subtract(all.size());
+        if (what == in_use::forget) {
+            m_first_counted = m_generation;
             m_others += m_outside;
+            m_objects.subtract(m_outside);
             m_outside = 0;
-            m_objects = m_builder != nullptr ? m_to_build : 0;
-            m_steps = 0;
-            m_is_short = false;
-            update_spare();
         }
         if (what == in_use::close)
             m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
         m_core.caches().resume();
     }
-    if (m_limits.grows_early) return destroy_all(all);
+    if (is_at_once) return destroy_all(all);
     // Each may be replaced as soon as it is destroyed.
     std::size_t const count = all.size();
     recycle_stack none;
@@ -351,12 +322,7 @@ POOLED_CODE object_counts recycle_list::count() noexcept {
             .idle = kept + detail::smaller<std::size_t>(held(), m_outside),
             .high_water = m_high_water,
             .waiting = m_waiters.size(),
-            .built = m_built,
-            .steps = m_steps};
-}
-POOLED_CODE bool recycle_list::is_used_up() noexcept {
-    scoped_lock const lock(m_core.caches());
-    return m_idle.size() + m_fresh.size() + held() == 0 && (next_growth() == 0 || m_is_short);
+            .built = m_built};
 }
 POOLED_CODE void recycle_list::inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept {
     thread_cache* const mine = attach();
@@ -375,8 +341,7 @@ POOLED_CODE bool recycle_list::is_valid() noexcept {
     std::size_t const kept = m_idle.size() + m_fresh.size();
     bool const valid = m_idle.is_valid() && m_fresh.is_valid() && cached <= m_outside &&
                        m_outside + kept <= m_objects && m_objects <= m_limits.bound &&
-                       (m_limits.grows_early || m_outside + m_idle.size() <= m_high_water) &&
-                       (!is_central() || cached == 0) &&
+                       m_outside + m_idle.size() <= m_high_water && (!is_central() || cached == 0) &&
                        (m_waiters.empty() || (is_central() && !m_waiters.is_due(available())));
     m_core.caches().resume();
     return valid;
@@ -389,25 +354,15 @@ POOLED_CODE void recycle_list::retire(thread_cache& cache) noexcept {
 // In a forked child where nobody knows which objects are idle. Those of before are destroyed when they are released, and do not count
 // under the bound: otherwise a child would wait for ever for objects that only its parent has.
 POOLED_CODE void recycle_list::forget_objects() noexcept {
-    std::uint32_t const next = m_generation + recycle_node::k_step;
-    m_generation = m_first_counted = next != recycle_node::k_no_object ? next : k_generation;
+    begin_generation();
+    m_first_counted = m_generation;
     m_cacheable = m_core.is_closed() ? k_none : std::uint32_t{m_generation};
     m_waiters.clear();
     m_idle = m_fresh = recycle_stack();
     m_objects = m_outside = std::size_t{0};
     m_others = k_size_max / 2;  // the list lasts as long as the process
-    m_builder = nullptr;
     m_hits = 0;
-    update_spare();
     m_core.caches().add_recycled();
-}
-// In a forked child: neither the waiters exist there, nor a thread that was building, unless it is the one that forked.
-POOLED_CODE void recycle_list::forget_threads() noexcept {
-    m_waiters.clear();
-    if (m_builder == nullptr || m_builder == &t_state()) return;
-    m_builder = nullptr;
-    m_objects.subtract(m_to_build);
-    update_spare();
 }
 
 }  // namespace detail

@@ -150,30 +150,15 @@ TEST_F(class_cache_test, has_one_hot_block_in_front_of_the_array) {
     EXPECT_EQ(cache.pop_array(), nullptr);
 }
 
-TEST_F(class_cache_test, keeps_the_least) {
-    ASSERT_TRUE(cache.reserve(4));
-    push(0, 5);
-    EXPECT_EQ(cache.pop_above(5), nullptr);
-    for (std::size_t i = 5; i-- != 2;)
-        EXPECT_EQ(cache.pop_above(2), block(i));
-    EXPECT_EQ(cache.pop_above(2), nullptr);
-    EXPECT_EQ(cache.pop_above(0), block(1));
-    EXPECT_TRUE(cache.push(block(1)));
-    EXPECT_EQ(cache.pop_above(2), nullptr) << "the hot block counts";
-    EXPECT_EQ(cache.held(), 2U);
-}
-
-TEST_F(class_cache_test, keeps_the_least_of_what_lies_below_its_floor) {
+TEST_F(class_cache_test, gives_the_hot_block_before_what_lies_below_its_floor) {
     ASSERT_TRUE(cache.reserve(4));
     void** const array = cache.fill(3);
     for (std::size_t i = 0; i < 3; ++i)
         array[i] = block(i);
     EXPECT_TRUE(cache.push(block(3)));
-    EXPECT_EQ(cache.pop_above(1), block(3)) << "the hot block, with the top at the floor";
-    EXPECT_EQ(cache.pop_above(1), block(2));
-    EXPECT_EQ(cache.pop_above(1), block(1));
-    EXPECT_EQ(cache.pop_above(1), nullptr);
-    EXPECT_EQ(cache.pop_above(0), block(0));
+    for (std::size_t i = 4; i-- != 0;)
+        EXPECT_EQ(cache.pop(), block(i));
+    EXPECT_EQ(cache.pop(), nullptr);
 }
 
 TEST_F(class_cache_test, gives_up_the_oldest_of_the_array_first) {

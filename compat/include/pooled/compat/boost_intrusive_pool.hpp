@@ -232,17 +232,20 @@ public:
     // With the initial items. `step` 0: no others. `most` 0: no limit. Throws std::bad_alloc, and what Item's constructor throws.
     [[nodiscard]] static item_stock& create(std::size_t initial, std::size_t step, std::size_t most,
                                             recycle_method_e method, recycle_function&& function) {
+        recycle_limits const limits{
+            .bound = k_unlimited, .growth = 0, .node_at = k_node_at, .idle_count = handle_count::k_idle};
         std::size_t const limit = most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE ? most : k_unlimited;
-        recycle_limits const limits{.bound = step != 0 ? limit : initial,
-                                    .growth = step,
-                                    .initial = initial,
-                                    .grows_early = true,
-                                    .node_at = sizeof(item) - sizeof(handle_count),  // the last member
-                                    .idle_count = handle_count::k_idle};
         // The list itself lies in a block of its core: a small pool is made without a system call.
-        return make<item_stock, sharing::shared>(
-            {.name = "memorypool", .upstream = pooled::default_pool().resource()}, limits, initial, method,
-            std::move(function));
+        item_stock& made = make<item_stock, sharing::shared>(
+            {.name = "memorypool", .upstream = pooled::default_pool().resource()}, limits, 0, step,
+            step != 0 ? limit : initial, method, std::move(function));
+        try {
+            if (initial != 0) made.build_step(initial);
+        } catch (...) {
+            made.close();
+            throw;
+        }
+        return made;
     }
 
     // The pool's handle is destroyed.
@@ -251,15 +254,30 @@ public:
         m_is_large = count().capacity > k_large_pool_bytes / sizeof(Item);
         recycle_list::close();
     }
+    void clear() noexcept {
+        discard(in_use::forget);
+        m_steps = 0;
+        m_is_short = false;
+        m_may_grow = m_step != 0;
+    }
+    // 0: never, but to its initial size.
+    [[nodiscard]] std::size_t step() const noexcept { return m_step; }
+    [[nodiscard]] std::size_t most() const noexcept { return m_most; }
+    [[nodiscard]] std::size_t steps() const noexcept { return m_steps; }
+    // No item is free, and none may be constructed, or there was no memory for the last step.
+    [[nodiscard]] bool is_used_up() noexcept {
+        auto const now = count();
+        return now.idle == 0 && (next_step(now.capacity) == 0 || m_is_short);
+    }
 
     // A free item with one handle, which the caller owns. Null when there is none and no step may be made, or when a constructor of an
     // item calls. Throws what a step throws; the list is then unchanged. A step that runs out of memory is not yet a failure while one
     // item is left.
     [[nodiscard]] POOLED_ALWAYS_INLINE Item* take() {
         check_thread();
-        void* p = this->template pop<sharing::shared, true>();
-        if (p == nullptr) [[unlikely]] {
-            p = take_slow();
+        void* p = this->template pop<sharing::shared>();
+        if (p == nullptr || (!has_another() && m_may_grow)) [[unlikely]] {
+            p = take_slow(p);
             if (p == nullptr) return nullptr;
         }
         item& it = *static_cast<item*>(p);
@@ -287,12 +305,28 @@ public:
         });
     }
 
+    // In a forked child, a thread that was constructing items does not exist.
+    void after_fork_in_child() noexcept override {
+        recycle_list::after_fork_in_child();
+        forget_builder();
+    }
+    void begin_anew() noexcept override {
+        recycle_list::begin_anew();
+        forget_builder();
+    }
+
 private:
     friend recycle_list;
+    using thread = pooled::detail::thread_state const*;
+    static constexpr std::size_t k_node_at = sizeof(item) - sizeof(handle_count);  // the last member
 
-    item_stock(pooled::detail::pool_core& core, recycle_limits const& limits, recycle_method_e method,
-               recycle_function&& function) noexcept
-        : recycle_list(core, limits), m_method(method), m_function(std::move(function)) {}
+    item_stock(pooled::detail::pool_core& core, recycle_limits const& limits, std::size_t step,
+               std::size_t most, recycle_method_e method, recycle_function&& function) noexcept
+        : recycle_list(core, limits),
+          m_step(step),
+          m_most(most),
+          m_method(method),
+          m_function(std::move(function)) {}
     ~item_stock() = default;
 
     // An item that is known to be an Item. The base class may be virtual, then only the object knows where it begins.
@@ -319,31 +353,87 @@ private:
         }
     }
 
-    // Waits while another thread makes a step, however long that takes.
-    struct no_deadline {
-        [[nodiscard]] static std::int64_t remaining() noexcept { return 1'000'000'000; }
-        [[nodiscard]] static int watch(pooled::detail::waiter&) noexcept { return 0; }
-    };
-    POOLED_NOINLINE void* take_slow() {
-        found const result = wait(no_deadline());
-        if (result.how == outcome::is_out_of_memory) throw std::bad_alloc();
-        return result.object;
+    // How many items to construct when there are `capacity`, and none is free.
+    [[nodiscard]] std::size_t next_step(std::size_t capacity) const noexcept {
+        if (m_step == 0) return capacity == 0 ? m_most : 0;
+        std::size_t const left = m_most - capacity;
+        return left < m_step ? left : m_step;
     }
-
-    void build_objects(pooled::detail::recycle_stack& built, std::size_t count, bool) override {
-        // As the list asks its core, where objects have their memory from that.
-        std::size_t const bytes = pooled::detail::saturating_multiply(count, sizeof(Item));
-        if (!pooled::detail::g_registry.default_core().may_give(bytes)) return;
-        while (built.size() != count) {
-            Item* const memory = memory_of_items().allocate(1);
-            try {
-                built.push(construct_at(memory).m_boost_intrusive_pool_refcount);
-            } catch (...) {
-                memory_of_items().deallocate(memory, 1);
-                throw;
+    // `p`: an item that may have been the last free one, or null: none was found without the lock. One thread at a time makes a step, when the
+    // last free item is taken; others that find none wait for it, however long that takes, unless it waits for them.
+    POOLED_NOINLINE void* take_slow(void* p) {
+        struct turn {
+            std::atomic<thread>& builder;
+            ~turn() { builder.store(nullptr, std::memory_order_release); }  // pairs with the acquire below
+        };
+        thread const me = &pooled::detail::t_state();
+        for (unsigned attempt = 0;; ++attempt) {
+            if (p == nullptr) p = recycle_list::take().object;
+            if (p != nullptr && is_any_cached()) return p;
+            thread builder = nullptr;
+            if (m_builder.compare_exchange_strong(builder, me, std::memory_order_acquire)) {
+                turn const mine{m_builder};
+                if (!grow(p) || p != nullptr) return p;
+            } else if (p != nullptr || builder == me || pooled::detail::fork_gate::is_passed()) {
+                return p;
+            } else {
+                pooled::detail::platform::pause(attempt);
             }
         }
     }
+    [[nodiscard]] bool is_any_cached() const noexcept {
+        auto const* const mine = pooled::detail::t_state().find(core().id());
+        return mine != nullptr && mine->recycled.size() != 0;
+    }
+    // Makes a step if no item is free. False: none may be made. When memory has run out, that is only a failure for who has no item yet; what
+    // a constructor throws is passed on, and `p` is free again.
+    [[nodiscard]] bool grow(void* p) {
+        auto const now = count();
+        if (now.idle != 0) return true;
+        std::size_t const more = next_step(now.capacity);
+        if (more == 0) return false;
+        try {
+            build_step(more);
+        } catch (std::bad_alloc const&) {
+            m_is_short = true;
+            if (p == nullptr) throw;
+        } catch (...) {
+            if (p != nullptr) put(p);
+            throw;
+        }
+        return true;
+    }
+    // Constructs so many items, all or none, which are free then. Throws std::bad_alloc, and what a constructor throws.
+    void build_step(std::size_t count) {
+        // As the list asks its core, where objects have their memory from that.
+        std::size_t const bytes = pooled::detail::saturating_multiply(count, sizeof(Item));
+        if (!pooled::detail::g_registry.default_core().may_give(bytes)) throw std::bad_alloc();
+        pooled::detail::recycle_stack built;
+        try {
+            while (built.size() != count) {
+                Item* const memory = memory_of_items().allocate(1);
+                try {
+                    built.push(construct_at(memory).m_boost_intrusive_pool_refcount);
+                } catch (...) {
+                    memory_of_items().deallocate(memory, 1);
+                    throw;
+                }
+            }
+        } catch (...) {
+            while (pooled::detail::recycle_node* const n = built.pop())
+                destroy_one(reinterpret_cast<std::byte*>(n) - k_node_at);
+            throw;
+        }
+        add_idle(built);
+        m_steps = m_steps + 1;
+        m_is_short = false;
+        m_may_grow = m_step != 0 && this->count().capacity < m_most;
+    }
+    void forget_builder() noexcept {
+        if (m_builder.load(std::memory_order_relaxed) != &pooled::detail::t_state())
+            m_builder.store(nullptr, std::memory_order_relaxed);
+    }
+    void build_objects(pooled::detail::recycle_stack&, std::size_t, bool) override {}  // the list builds none
     // Default-initialises: writes nothing but what Item's constructor writes.
     [[nodiscard]] item& construct_at(void* memory) {
         item& it = *::new (memory) Item;
@@ -391,12 +481,19 @@ private:
             put_back(again);
         } catch (...) {
             memory_of_items().deallocate(where, 1);
+            m_may_grow = m_step != 0;
             remove(generation);
         }
     }
 
     using memory_of_items = pooled::allocator<Item>;
 
+    observed<bool> m_may_grow;  // when its last free item is taken
+    std::size_t const m_step;
+    std::size_t const m_most;
+    observed<std::size_t> m_steps;
+    observed<bool> m_is_short;  // the last step failed because memory ran out
+    std::atomic<thread> m_builder{nullptr};
     observed<recycle_method_e> m_method;
     observed<bool> m_is_closed;
     bool m_is_large = false;  // when it was closed
@@ -492,7 +589,7 @@ public:
     // Destroys the free items; those in use live on until dropped and are not counted any more. The capacity is 0 then; with
     // the next allocate() the pool grows by a step, a bounded one to its initial size.
     void clear() {
-        if (m_stock != nullptr) m_stock->discard(stock::in_use::outdate);
+        if (m_stock != nullptr) m_stock->clear();
     }
 
     // Reports (POOLED_FAIL) counts that make no sense, and a damaged item that would be given next. O(1).
@@ -503,13 +600,13 @@ public:
     // No item is in use.
     [[nodiscard]] bool empty() const { return inuse_count() == 0; }
     // The pool never grows.
-    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && m_stock->growth() == 0; }
+    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && m_stock->step() == 0; }
     // It has max_size() items at most.
     [[nodiscard]] bool is_limited() const noexcept {
-        return m_stock && m_stock->bound() != detail::k_unlimited;
+        return m_stock && m_stock->most() != detail::k_unlimited;
     }
     [[nodiscard]] std::size_t max_size() const noexcept {
-        return is_limited() ? m_stock->bound() : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
+        return is_limited() ? m_stock->most() : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     // No item is free and the pool may not grow, or there was no memory when it tried last.
     [[nodiscard]] bool is_memory_exhausted() const { return m_stock && m_stock->is_used_up(); }
@@ -522,7 +619,9 @@ public:
         return now.capacity - now.idle;
     }
     // The number of steps since init() or clear(), including the initial items.
-    [[nodiscard]] std::size_t enlarge_steps_done() const noexcept { return counts().steps; }
+    [[nodiscard]] std::size_t enlarge_steps_done() const noexcept {
+        return m_stock != nullptr ? m_stock->steps() : 0;
+    }
 
 private:
     using stock = detail::item_stock<Item>;
