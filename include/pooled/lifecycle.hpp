@@ -158,34 +158,24 @@ struct inherits_twice : L, Name {};
             return detail::is_set(l.name);                                \
         else                                                              \
             return k_has_##name<L>;                                       \
-    }                                                                     \
-    static_assert(true)
-POOLED_NAME_OF_MEMBER(create);
-POOLED_NAME_OF_MEMBER(validate);
-POOLED_NAME_OF_MEMBER(on_acquire);
-POOLED_NAME_OF_MEMBER(on_release);
+    }
+#define POOLED_OR_HAS(name) || k_has_##name<L>
 // What others call them, and slips.
-POOLED_NAME_OF_MEMBER(onAcquire);
-POOLED_NAME_OF_MEMBER(OnAcquire);
-POOLED_NAME_OF_MEMBER(on_aquire);
-POOLED_NAME_OF_MEMBER(on_acquired);
-POOLED_NAME_OF_MEMBER(onRelease);
-POOLED_NAME_OF_MEMBER(OnRelease);
-POOLED_NAME_OF_MEMBER(on_realease);
-POOLED_NAME_OF_MEMBER(on_relase);
-POOLED_NAME_OF_MEMBER(on_released);
-POOLED_NAME_OF_MEMBER(Create);
-POOLED_NAME_OF_MEMBER(on_create);
-POOLED_NAME_OF_MEMBER(Validate);
-POOLED_NAME_OF_MEMBER(on_validate);
-#undef POOLED_NAME_OF_MEMBER
+#define POOLED_FOR_EACH_SLIP(name_of)                                                                   \
+    name_of(onAcquire) name_of(OnAcquire) name_of(on_aquire) name_of(on_acquired) name_of(onRelease)    \
+        name_of(OnRelease) name_of(on_realease) name_of(on_relase) name_of(on_released) name_of(Create) \
+            name_of(on_create) name_of(Validate) name_of(on_validate)
+POOLED_NAME_OF_MEMBER(create)
+POOLED_NAME_OF_MEMBER(validate)
+POOLED_NAME_OF_MEMBER(on_acquire)
+POOLED_NAME_OF_MEMBER(on_release)
+POOLED_FOR_EACH_SLIP(POOLED_NAME_OF_MEMBER)
 
 template <class L>
-inline constexpr bool k_has_misspelt_hook =
-    k_has_onAcquire<L> || k_has_OnAcquire<L> || k_has_on_aquire<L> || k_has_on_acquired<L> ||
-    k_has_onRelease<L> || k_has_OnRelease<L> || k_has_on_realease<L> || k_has_on_relase<L> ||
-    k_has_on_released<L> || k_has_Create<L> || k_has_on_create<L> || k_has_Validate<L> ||
-    k_has_on_validate<L>;
+inline constexpr bool k_has_misspelt_hook = false POOLED_FOR_EACH_SLIP(POOLED_OR_HAS);
+#undef POOLED_NAME_OF_MEMBER
+#undef POOLED_OR_HAS
+#undef POOLED_FOR_EACH_SLIP
 template <class L, class T>
 inline constexpr bool k_has_hook = k_has_create<L> || k_has_validate<L> || k_has_on_acquire<L> ||
                                    k_has_on_release<L> || std::is_base_of_v<default_lifecycle<T>, L>;
