@@ -7,8 +7,7 @@
 //   thread_cache ─┼─ class c ─▶ central c ─▶ slab_heap
 //   thread_cache ─┘
 //
-// Locks, in the order in which they may be taken: that of the set, those of the central free lists in ascending order, those
-// below. Functions require that of the set unless noted.
+// Functions require the lock of the set unless noted; pool/memory.hpp has the order of all locks.
 //
 // Nobody waits under a lock for an owner inside its gate, who may be preempted there. Whoever can do without some caches calls stop(), and
 // leaves those alone whose owners do not come out within microseconds. Whoever needs all of them calls stop_every(), which gives the lock

@@ -13,8 +13,7 @@
 //   leave                                   limit = k_limit
 //     busy = 0
 //
-// An owner may be preempted inside. A thread that steals therefore looks for some microseconds, and does without a cache whose owner is
-// still inside; only where it must have all does it look again later, and holds no lock meanwhile (cache_set.hpp).
+// An owner may be preempted inside: who steals does without a cache whose owner stays there (cache_set.hpp).
 //
 // n: 0, or a number that the owner would have to compare with k_limit: one comparison does both.
 //

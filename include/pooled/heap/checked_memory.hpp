@@ -8,11 +8,10 @@
 //   free    | filled | control block, if any | filled |                          verified when the block is used again, and before
 //                                                                                its pages return or get another size class
 //
-// The control block is what make_shared's was replaced by: of a class (stale_owner) that reports when it is dropped. It detects a
-// std::shared_ptr that is dropped once more after its last owner let go, which only the standard library's code sees: two threads
-// changed one shared_ptr object, its bytes were copied, or what holds it was destroyed twice. An object_pool's slot has one, too, while
-// its object is idle. A copy that is made and dropped meanwhile is not seen; what else changes the counts is reported when the block or
-// the object is used again. Known for libstdc++ and libc++, whose binary interfaces fix where the counts are.
+// The control block is what make_shared's was replaced by, as is that of an idle slot of an object_pool: of a class (stale_owner) that
+// reports when it is dropped once more, which only the standard library's code sees: two threads changed one shared_ptr object, its
+// bytes were copied, or what holds it was destroyed twice. A copy that is made and dropped meanwhile is not seen; what else changes the
+// counts is reported when the block or the object is used again.
 //
 // Any thread may call; O(1). The patterns: for a block that no other thread has; O(bytes). Empty in other builds.
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The mark that the hardened build (POOLED_HARDENED) keeps in a free block: its first word is the block's address plus a secret of
-// the process. A block in use that has its mark was freed before; a block without it at allocation was handed out twice, or
-// written to after it was freed.
+// The mark that the hardened build (instrument/hardened.hpp) keeps in a free block: its first word is the block's address plus a secret
+// of the process.
 //
 //   free block  | mark | untouched …          block in use  | the user's: never the mark |
 //

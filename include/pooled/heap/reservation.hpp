@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Spans that are reserved for the objects of one type. Guarded by the lock of the heap.
+// Memory that is reserved for one type: free spans for only one or two size classes, in which its objects are allocated. A reserved
+// span stays reserved, through all its uses, until all reservations end. Guarded by the lock of the heap.
 //
 //   reserve() ─▶ reservation, collects spans ─▶ settled ─▶ joins an earlier one for the same classes
 //                                            └▶ failed: its spans are as before
@@ -20,11 +21,6 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// Memory that is reserved for one type: free spans for only one or two size classes, in which its objects are allocated. A reserved
-// span stays reserved, through all its uses, until all reservations end. Guarded by the lock of the heap.
-//
-// A reserve() in progress collects its spans in a separate reservation until it has all of them. If it fails, the spans are as
-// before.
 struct reservation {
     std::array<class_index, 2> classes{k_no_class, k_no_class};
     slab_list free;

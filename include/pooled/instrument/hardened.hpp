@@ -2,9 +2,9 @@
 #pragma once
 
 // What the hardened build (POOLED_HARDENED) verifies at every call. At a deallocation: the block is of this pool and size class,
-// and has no mark (heap/free_mark.hpp). At an allocation: it has its mark. A double free is therefore reported at the call. If two
-// threads free the block at the same moment, or something overwrote the mark, it is reported before a second caller gets the
-// block, or at the flush. The block of a library's own object is only marked, since its control block or header was verified.
+// and has no mark (heap/free_mark.hpp). At an allocation: it has its mark. If two threads free a block at the same moment, or something
+// overwrote the mark, that is reported before a second caller gets the block, or at the flush. The block of a library's own object is
+// only marked, since its control block or header was verified.
 //
 // Made for production, it keeps the threads' caches: the one instrument that the inlined code knows. Any thread may call; O(1). Where
 // nothing else is said, only under if constexpr (k_hardened).

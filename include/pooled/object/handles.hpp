@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How the handles own a slot; none holds more than the object's address, since the slot begins at a fixed distance in front of it.
+// How the handles own a slot (object/slot.hpp), by the object's address.
 //
 //   std::shared_ptr       its control block lies in the slot: the deleter releases the object; the allocator's deallocate, called
 //                         after the last weak_ptr, recycles the slot

@@ -2,8 +2,7 @@
 #pragma once
 
 // The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate. That of a pool for
-// one thread does nothing.
-// Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
+// one thread does nothing. Otherwise as raw_mutex.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"

@@ -3,9 +3,8 @@
 
 // The copies of the library's state in one process, and how they find each other.
 //
-// Every executable and shared library that includes the headers defines the state. The dynamic linker merges the definitions
-// whose names it sees. It keeps the others separate (an executable without -rdynamic, RTLD_LOCAL, a version script); each of
-// those is a copy. Each file has an ELF note, even if names are hidden, and the loader lists the notes of all loaded files:
+// Every executable and shared library that includes the headers defines the state. The dynamic linker merges the definitions whose names
+// it sees; each other one is a copy (an executable without -rdynamic, RTLD_LOCAL, a version script). plugins/copies_elf.hpp has the notes:
 //
 //   .note.pooled ─▶ copy_link ─▶ copy_directory     one per process, in the first copy that makes a pool
 //                                  memory_copies     each page map with its pools: whose block is it?

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The core of a pool, as the copy of the library that made it serves it: the slow operations. What is called here runs the code of that
-// copy, whoever calls. The instruments (impl/instrument/) see each block here, as it is given to a caller and as it returns. Unless the
-// hardened build is on, threads of a build with an instrument have no cache that the inlined code finds, so all calls come here.
+// The slow operations of a core, in the copy of the library that made it, whoever calls. The instruments see each block here, as it is
+// given to a caller and as it returns: but for the hardened build, the inlined code of a build with an instrument finds no cache.
 //
 // A source that makes no pool contains none of this. Any thread may call. O(1), besides what the pool's memory takes.
 
@@ -157,7 +156,7 @@ private:
         scoped_lock const lock(g_registry);
         if (g_registry.is_worked_on(*this) || !caches().try_lock_for_a_moment()) return closing::must_wait;
         bool const is_closed = caches().stop() && caches().leave_bound() && memory().close();
-        bool const is_last = is_closed && memory().drop_reference();
+        bool const is_last = is_closed && memory().drop_references();
         caches().unlock();
         return !is_closed ? closing::must_wait : is_last ? closing::was_last : closing::is_done;
     }

@@ -4,8 +4,7 @@
 // The part of a pool that outlives its handle: a pool that is destroyed while blocks are in use is closed, and its core is
 // destroyed when the last of them is returned.
 //
-// The slow operations are virtual: the copy of the library that made a core (plugins/copies.hpp) serves it, with its page map, its
-// registry and its threads' caches. pool/concrete_core.hpp has them.
+// The slow operations are virtual, as the copy of the library that made a core serves it: pool/concrete_core.hpp.
 //
 //   pool_core ─ thread_cache of a local pool ─ pool_memory      one block of the metadata arena
 //

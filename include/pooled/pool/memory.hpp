@@ -5,14 +5,13 @@
 //
 //   thread's cache ◀─▶ cache_set: central free list of a class ◀─ slabs ─▶ slab_heap ◀─ chunks ─▶ upstream
 //
-// A pool that found no memory is *at its bound*: threads keep no blocks in their caches, so whatever is free is in the central lists
-// and the heap, and another failure is found out in O(1). It leaves that mode once it has served some thousand requests in a row, which
-// cost as much as entering it again.
+// A pool that found no memory is *at its bound* (cache/at_bound.hpp), where another failure is found out in O(1). It leaves that mode once
+// it has served some thousand requests in a row, which cost as much as entering it again.
 //
 // Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order, that
 // of the heap, those of the metadata arena and of upstream's counts. Upstream's resource, which may be a pool and use this one, is called
 // without any.
-// Invariants: those of the parts; at the bound, no cache of a shared pool holds a block. Any thread may call.
+// Any thread may call.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
@@ -91,7 +90,7 @@ public:
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         count_call(cache);
         if (c >= k_first_large) return deallocate_large(c, cache, block);
-        return !m_caches.deallocate(c, cache, block) && drop_references(1);
+        return !m_caches.deallocate(c, cache, block) && drop_references();
     }
 
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
@@ -125,8 +124,11 @@ public:
     // Afterwards, no thread uses a cache, and deallocations are counted. Requires that the caches are stopped for good, their lock, and the
     // registry's. False: another thread has a lock, and does not run.
     [[nodiscard]] bool close() noexcept;
-    // Of the handle of a closed pool. True: there was no other.
-    [[nodiscard]] bool drop_reference() noexcept { return drop_references(1); }
+    // Of a closed pool: that of its handle, or those of blocks and calls. True: those were the last. acq_rel: what every thread did to its
+    // block happens before the pool is destroyed.
+    [[nodiscard]] bool drop_references(std::uint64_t count = 1) noexcept {
+        return m_references.fetch_sub(count, std::memory_order_acq_rel) == count;
+    }
 
     void fill(pool_stats& sum) noexcept;
     [[nodiscard]] bool is_valid() noexcept;
@@ -254,10 +256,6 @@ private:
         if (!lock) return false;
         m_caches.steal_each();
         return m_caches[c].free() != 0 || m_slabs.has_free(c);
-    }
-    // True: those were the last. acq_rel: what every thread did to its block happens before the pool is destroyed.
-    [[nodiscard]] bool drop_references(std::uint64_t count) noexcept {
-        return m_references.fetch_sub(count, std::memory_order_acq_rel) == count;
     }
     [[nodiscard]] bool deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
 

@@ -6,10 +6,8 @@
 // A pool keeps its id until its core is destroyed, so an id found in the page map or in a thread's table is never that of a
 // later pool. A thread's cache of a closed pool continues to exist, closed, until the thread's next slow call or its end.
 //
-// In a process with several copies of the library's state (plugins/copies.hpp), each copy has a registry, with its own id for each
-// pool. All use the default pool of the first copy that makes a pool, so inlined code that returns blocks to "the" default pool is
-// correct in each copy. A core of another copy is foreign: threads have no cache of it here, and its virtual functions serve it.
-// A block that the page map here does not know has the id 0, no pool's: it takes the slow path.
+// Each copy of the library's state (plugins/copies.hpp) has a registry. All use the default pool of the first copy that makes a pool, so
+// inlined code that returns blocks to "the" default pool is correct in each copy. A core of another copy is foreign (pool/foreign.hpp).
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
 
@@ -66,13 +64,6 @@ public:
         scoped_lock const own(m_mutex);
         m_cores[id].store(nullptr, std::memory_order_relaxed);
         g_fork_gate.order();
-    }
-    // Calls `work(core)`, unless the pool of this cache, one of the calling thread's, is closed; it is not meanwhile. The result of that,
-    // or false.
-    template <class Work>
-    [[nodiscard]] bool with_open(thread_cache& cache, Work&& work) noexcept {
-        scoped_lock const own(m_mutex);
-        return cache.core != nullptr && work(*cache.core);
     }
     // Returns memory that no pool needed for a period and collapses pages, also of pools that nobody calls. No lock is held meanwhile: only
     // who destroys the pool that is worked on waits. For one thread.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Incremental teardown: a drop only defers its object, and later allocations on that thread destroy a few objects each. A thread
-// that only drops, while another allocates, destroys some in each drop once many are deferred. An allocation that finds no memory
-// drains, then waits for what other threads are destroying, unless they wait themselves.
+// teardown::incremental, as options.hpp says. An allocation that finds no memory drains, then waits for what other threads are destroying,
+// unless they wait themselves.
 //
 //   drop ─▶ thread_cache::deferred ─▶ destroy_one       one for each thread and pool
 //                ▲        │
@@ -135,11 +134,12 @@ public:
             for (thread_cache* each = t_state().owned.first(); each != nullptr;) {
                 deferred next;
                 deferred_objects* of = nullptr;  // the object keeps its pool
-                bool const is_taken =
-                    each->deferred.size != 0 && g_registry.with_open(*each, [&](pool_core& core) {
-                        of = static_cast<deferred_objects*>(core.extension());
-                        return of->take_one(*each, next);
-                    });
+                bool is_taken = false;
+                if (each->deferred.size != 0) {
+                    scoped_lock const lock(g_registry);  // so that no pool is closed meanwhile
+                    if (each->core != nullptr) of = static_cast<deferred_objects*>(each->core->extension());
+                    is_taken = of != nullptr && of->take_one(*each, next);
+                }
                 is_any |= is_taken;
                 each = is_taken ? of->destroy(next) : t_state().owned.after(*each);
             }

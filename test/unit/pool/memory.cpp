@@ -211,7 +211,7 @@ TEST_F(pool_memory_test, that_is_closed_ends_with_the_last_block_that_returns_of
         std::scoped_lock const lock(memory->caches());
         EXPECT_TRUE(memory->close());
     }
-    EXPECT_FALSE(memory->drop_reference()) << "blocks are in use";
+    EXPECT_FALSE(memory->drop_references()) << "blocks are in use";
     EXPECT_FALSE(memory->deallocate(k_exact, nullptr, exact));
     EXPECT_TRUE(memory->deallocate(k_48, nullptr, small));
 }
