@@ -12,7 +12,6 @@
 #include "pooled/pool.hpp"
 #include "pooled/pool/registry.hpp"
 
-#include <atomic>
 #include <new>
 #include <stdexcept>
 

@@ -20,7 +20,7 @@
 
 #include "pooled/config.hpp"
 
-#include <atomic>
+#include <atomic>  // also for who includes this header
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

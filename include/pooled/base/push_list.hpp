@@ -8,7 +8,6 @@
 #include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
 
-#include <atomic>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE

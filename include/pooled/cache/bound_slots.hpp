@@ -20,7 +20,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <array>
-#include <atomic>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -32,7 +32,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <array>
-#include <atomic>
 #include <memory>
 
 POOLED_BEGIN_NAMESPACE

@@ -41,8 +41,6 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 
-#include <atomic>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

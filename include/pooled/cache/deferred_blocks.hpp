@@ -10,7 +10,6 @@
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 
-#include <atomic>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

@@ -23,7 +23,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <array>
-#include <atomic>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

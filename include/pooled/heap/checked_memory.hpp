@@ -26,7 +26,6 @@
 
 #if POOLED_CHECKED
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <memory>
 #include <type_traits>

@@ -23,8 +23,6 @@
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <atomic>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

@@ -19,7 +19,6 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <atomic>
 #include <memory_resource>
 #include <new>
 

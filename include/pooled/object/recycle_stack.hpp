@@ -8,7 +8,6 @@
 #include "pooled/config.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <utility>
 

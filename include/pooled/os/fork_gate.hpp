@@ -42,7 +42,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <array>
-#include <atomic>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE

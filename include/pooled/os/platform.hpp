@@ -24,7 +24,6 @@
 #include "pooled/os/platform_apple.hpp"
 #endif
 
-#include <atomic>
 #include <concepts>
 #include <cstdio>
 

@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <time.h>
 
-#include <atomic>
 #include <cerrno>
 
 #include <pthread.h>

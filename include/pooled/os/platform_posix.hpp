@@ -8,7 +8,6 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 
-#include <atomic>
 #include <cstdlib>
 
 #if POOLED_HAS_CODE

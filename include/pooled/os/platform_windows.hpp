@@ -14,7 +14,6 @@
 #include "pooled/base/bits.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <utility>
 

@@ -23,7 +23,6 @@
 #include "pooled/plugins/copies_elf.hpp"
 #endif
 
-#include <atomic>
 #include <bit>
 
 POOLED_BEGIN_NAMESPACE

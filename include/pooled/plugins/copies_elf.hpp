@@ -18,7 +18,6 @@
 #include "pooled/config.hpp"
 #include "pooled/inspect/record.hpp"
 
-#include <atomic>
 #include <cstdio>
 
 POOLED_BEGIN_NAMESPACE

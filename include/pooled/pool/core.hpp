@@ -23,7 +23,6 @@
 #endif
 
 #include <array>
-#include <atomic>
 #include <memory_resource>
 #include <new>
 

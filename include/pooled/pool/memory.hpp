@@ -31,7 +31,6 @@
 #include "pooled/pool/memory_release.hpp"
 #include "pooled/stats.hpp"
 
-#include <atomic>
 #include <exception>
 #include <new>
 

@@ -21,8 +21,6 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <atomic>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

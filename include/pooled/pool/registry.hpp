@@ -31,7 +31,6 @@
 #include "pooled/os/metadata.hpp"
 #endif
 
-#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <type_traits>

@@ -33,7 +33,6 @@
 #include "pooled/teardown/incremental.hpp"
 #include "pooled/teardown/teardown.hpp"
 
-#include <atomic>
 #include <memory>
 #include <new>
 #include <type_traits>

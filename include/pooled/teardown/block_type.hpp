@@ -25,7 +25,6 @@
 #include "pooled/config.hpp"
 #include "pooled/plugins/copies.hpp"
 
-#include <atomic>
 #include <bit>
 #include <stdexcept>
 

@@ -35,7 +35,6 @@
 #include "pooled/pool/foreign.hpp"
 #endif
 
-#include <atomic>
 #include <new>
 #include <utility>
 
