@@ -173,18 +173,10 @@ extern "C" unsigned pooled_tls_index POOLED_SYMBOL("_tls_index");
         template <class T, std::size_t At>                                                                   \
         POOLED_ALWAYS_INLINE static void set(std::type_identity_t<T> value) noexcept {                       \
             POOLED_THREAD_LOAD_BASE(symbol);                                                                 \
-            if constexpr (sizeof(T) == 4)                                                                    \
-                asm volatile(                                                                                \
-                    "{movl %[value], " POOLED_THREAD_MEMBER_ATT(                                             \
-                        symbol, "at") "|mov " POOLED_THREAD_MEMBER_INTEL(symbol, "at") ", %[value]}"         \
-                    :                                                                                        \
-                    : [at] "i"(At), [value] "r"(value)POOLED_THREAD_AND_BASE);                               \
-            else                                                                                             \
-                asm volatile(                                                                                \
-                    "{movq %[value], " POOLED_THREAD_MEMBER_ATT(                                             \
-                        symbol, "at") "|mov " POOLED_THREAD_MEMBER_INTEL(symbol, "at") ", %[value]}"         \
-                    :                                                                                        \
-                    : [at] "i"(At), [value] "r"(value)POOLED_THREAD_AND_BASE);                               \
+            asm volatile("{mov %[value], " POOLED_THREAD_MEMBER_ATT(                                         \
+                             symbol, "at") "|mov " POOLED_THREAD_MEMBER_INTEL(symbol, "at") ", %[value]}"    \
+                         :                                                                                   \
+                         : [at] "i"(At), [value] "r"(value)POOLED_THREAD_AND_BASE);                          \
         }                                                                                                    \
         template <class T, std::size_t At>                                                                   \
         [[nodiscard]] POOLED_ALWAYS_INLINE static bool equals(std::type_identity_t<T> value) noexcept {      \
