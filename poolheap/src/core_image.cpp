@@ -4,7 +4,6 @@
 // program had mapped, unless their build-ids say that they are others by now.
 
 #include "elf.hpp"
-#include "image.hpp"
 
 #include <algorithm>
 #include <map>
@@ -18,20 +17,19 @@ constexpr std::uint64_t k_prstatus_registers = 112;
 constexpr std::uint64_t k_prstatus_tail = 8;  // pr_fpvalid, and padding
 
 // The text up to the first 0, or to the end.
-std::string_view text_at(byte_span all, std::uint64_t offset) {
-    byte_span const rest = part_of(all, offset, ~std::uint64_t{0});
-    auto const* const text = reinterpret_cast<char const*>(rest.data());
-    return rest.empty() ? std::string_view() : std::string_view(text, strnlen(text, rest.size()));
+std::string_view text_at(std::string_view all, std::uint64_t offset) {
+    std::string_view const rest = part_of(all, offset, all.size());
+    return rest.substr(0, rest.find('\0'));
 }
 
 class core_image final : public image {
 public:
     explicit core_image(std::shared_ptr<elf_file const> file) : m_file(std::move(file)) {
+        read_notes();
         std::uint64_t missing = 0;
-        std::vector<std::pair<mapping, byte_span>> found;
-        for (GElf_Phdr const& s : m_file->segments) {
-            byte_span const content = part_of(m_file->bytes, s.p_offset, s.p_filesz);
-            if (s.p_type == PT_NOTE) read_notes(s);
+        std::vector<std::pair<mapping, std::string_view>> found;
+        for (Elf64_Phdr const& s : m_file->segments) {
+            std::string_view const content = part_of(m_file->bytes, s.p_offset, s.p_filesz);
             if (s.p_type != PT_LOAD || s.p_memsz == 0 || s.p_vaddr + s.p_memsz < s.p_vaddr) continue;
             missing += s.p_filesz - content.size();
             found.emplace_back(mapping{s.p_vaddr, s.p_vaddr + s.p_memsz, (s.p_flags & PF_R) != 0,
@@ -67,7 +65,7 @@ public:
             if (m == nullptr) break;
             std::uint64_t const within = from + done - m->begin;
             std::uint64_t const wanted = std::min<std::uint64_t>(to.size() - done, m->end - (from + done));
-            byte_span found =
+            std::string_view found =
                 part_of(m_contents[static_cast<std::size_t>(m - m_mappings.data())], within, wanted);
             if (found.empty())
                 if (elf_file const* const file = file_of(*m))
@@ -84,36 +82,28 @@ private:
         std::uint64_t begin, end, page;
     };
 
-    void read_notes(GElf_Phdr const& of) {
-        Elf_Data* const all = elf_getdata_rawchunk(m_file->elf, static_cast<std::int64_t>(of.p_offset),
-                                                   of.p_filesz, ELF_T_NHDR);
-        if (all == nullptr) return;
-        byte_span const bytes = std::as_bytes(std::span(static_cast<char const*>(all->d_buf), all->d_size));
-        std::uint16_t const machine = m_file->header.e_machine;
-        GElf_Nhdr note;
-        std::size_t name_at = 0, content_at = 0;
-        for (std::size_t at = 0; (at = gelf_getnote(all, at, &note, &name_at, &content_at)) != 0;) {
-            byte_span content = part_of(bytes, content_at, note.n_descsz);
-            std::string_view const name = text_at(part_of(bytes, name_at, note.n_namesz), 0);
-            bool const is_core = name == "CORE", is_linux = name == "LINUX";
-            if (is_core && note.n_type == NT_FILE) read_names(content);
-            bool const is_thread = is_core && note.n_type == NT_PRSTATUS &&
+    void read_notes() {
+        for (elf_headers::note const& note : m_file->notes) {
+            std::string_view content = note.content;
+            bool const is_core = note.name == "CORE", is_linux = note.name == "LINUX";
+            if (is_core && note.type == NT_FILE) read_names(content);
+            bool const is_thread = is_core && note.type == NT_PRSTATUS &&
                                    content.size() > k_prstatus_registers + k_prstatus_tail;
             if (is_thread) {
                 m_threads.emplace_back().id = value_at<std::int32_t>(content, k_prstatus_id).value_or(0);
-                content = content.subspan(k_prstatus_registers,
-                                          content.size() - k_prstatus_registers - k_prstatus_tail);
+                content.remove_prefix(k_prstatus_registers);
+                content.remove_suffix(k_prstatus_tail);
             }
             // On x86-64 the floating-point registers are a part of NT_X86_XSTATE.
             if (is_thread || (!m_threads.empty() &&
-                              ((is_linux && (note.n_type == NT_X86_XSTATE || note.n_type == NT_ARM_TLS)) ||
-                               (is_core && note.n_type == NT_FPREGSET && machine != EM_X86_64))))
-                m_threads.back().add_registers(machine, note.n_type, content);
+                              ((is_linux && (note.type == NT_X86_XSTATE || note.type == NT_ARM_TLS)) ||
+                               (is_core && note.type == NT_FPREGSET && m_file->machine != EM_X86_64))))
+                m_threads.back().add_registers(m_file->machine, note.type, std::as_bytes(std::span(content)));
         }
     }
 
     // count, page size, (begin, end, page of the file) for each; then the names.
-    void read_names(byte_span note) {
+    void read_names(std::string_view note) {
         std::uint64_t const count = value_at<std::uint64_t>(note, 0).value_or(0);
         m_page_bytes = value_at<std::uint64_t>(note, 8).value_or(1);
         if (count > note.size() / 24) return;
@@ -128,7 +118,7 @@ private:
     }
 
     // gcore leaves out what it believes to be in the files, so a file's range may have no memory range.
-    void name_mappings(std::vector<std::pair<mapping, byte_span>>& all) {
+    void name_mappings(std::vector<std::pair<mapping, std::string_view>>& all) {
         auto const begin_of = [](auto const& one) { return one.first.begin; };
         std::ranges::sort(all, {}, begin_of);
         std::size_t const known = all.size();
@@ -144,7 +134,7 @@ private:
                        (i == 0 || all[i - 1].first.end <= range.begin)) {
                 all.emplace_back(
                     mapping{range.begin, range.end, true, false, is_code(path, offset), path, offset},
-                    byte_span());
+                    std::string_view());
             }
         }
         std::ranges::sort(all, {}, begin_of);
@@ -152,7 +142,7 @@ private:
 
     static bool is_code(std::string const& path, std::uint64_t offset) {
         auto const file = elf_file::open(path);
-        return file == nullptr || std::ranges::any_of(file->segments, [&](GElf_Phdr const& s) {
+        return file == nullptr || std::ranges::any_of(file->segments, [&](Elf64_Phdr const& s) {
                    return s.p_type == PT_LOAD && (s.p_flags & PF_X) != 0 &&
                           offset >= (s.p_offset & ~std::uint64_t{4095}) && offset < s.p_offset + s.p_filesz;
                });
@@ -185,7 +175,7 @@ private:
 
     std::shared_ptr<elf_file const> m_file;
     std::vector<mapping> m_mappings;
-    std::vector<byte_span> m_contents;  // of each mapping, as far as the core file has it
+    std::vector<std::string_view> m_contents;  // of each mapping, as far as the core file has it
     std::vector<thread> m_threads;
     std::vector<std::pair<named_range, std::string>> m_names;
     std::uint64_t m_page_bytes = 1;
@@ -200,8 +190,8 @@ std::unique_ptr<image> open_core(std::string const& path) {
     auto file = elf_file::open(path, &problem);
     if (file == nullptr)
         throw error(path + " " + problem + ". Give the number of a process, or a core file.");
-    auto const machine = file->header.e_machine;
-    if (file->header.e_type != ET_CORE)
+    auto const machine = file->machine;
+    if (file->type != ET_CORE)
         throw error(path +
                     " is a program or library, no core file. Give the number of a process, or a core file.");
     if (machine != EM_X86_64 && machine != EM_AARCH64 && machine != EM_RISCV)

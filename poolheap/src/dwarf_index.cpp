@@ -151,15 +151,14 @@ std::string dwarf_index::file::qualified_name(std::uint32_t i) const {
 }
 
 std::optional<Dwarf_Die> dwarf_index::find(std::string const& name, bool is_variable) {
-    auto const [known, is_new] = m_found.try_emplace({name, is_variable});
-    if (!is_new || name.empty()) return known->second;
+    if (name.empty()) return {};
     std::string const key = key_of(name);
     std::uint32_t const hash = hash_of(name);
     for (file& f : files())
         for (auto const& [h, i] :
              std::ranges::equal_range(f.by_hash, hash, {}, &std::pair<std::uint32_t, std::uint32_t>::first))
             if ((f.entries[i].tag == DW_TAG_variable) == is_variable && key_of(f.qualified_name(i)) == key)
-                if (auto const found = f.die(i)) return known->second = found;
+                if (auto const found = f.die(i)) return found;
     return {};
 }
 

@@ -1,39 +1,51 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A file on disk by libelf: a core file, or a program or library that an image maps. It may be truncated or damaged: what lies outside the
-// file is as if it were not there.
+// What an ELF file says of itself: a core file, a program or a library, on disk or as an image has mapped it. It may be truncated or
+// damaged: what lies outside is as if it were not there.
 
-#include <gelf.h>
+#include "image.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
+#include <string_view>
 
 namespace poolheap {
 
-using byte_span = std::span<std::byte const>;
-
 // Part of `all`, clipped to it.
-[[nodiscard]] inline byte_span part_of(byte_span all, std::uint64_t offset, std::uint64_t bytes) {
-    if (offset >= all.size()) return {};
-    return all.subspan(offset, bytes < all.size() - offset ? bytes : all.size() - offset);
+[[nodiscard]] inline std::string_view part_of(std::string_view all, std::uint64_t offset,
+                                              std::uint64_t bytes) {
+    return offset < all.size() ? all.substr(offset, bytes) : std::string_view();
 }
 template <class T>
-[[nodiscard]] std::optional<T> value_at(byte_span all, std::uint64_t offset) {
-    byte_span const found = part_of(all, offset, sizeof(T));
+[[nodiscard]] std::optional<T> value_at(std::string_view all, std::uint64_t offset) {
+    std::string_view const found = part_of(all, offset, sizeof(T));
     if (found.size() != sizeof(T)) return {};
     T value;
     std::memcpy(&value, found.data(), sizeof(T));
     return value;
 }
 
-struct elf_file {
+struct elf_headers {
+    struct note {
+        std::string name;
+        std::uint32_t type = 0;
+        std::string content;
+    };
+    std::uint16_t type = 0, machine = 0;
+    std::vector<Elf64_Phdr> segments;
+    std::vector<note> notes;
+    std::string build_id;  // its bytes; empty: it has none, or that page is missing
+};
+
+// Where an image has it.
+struct loaded_file : elf_headers {
+    address begin = 0, end = 0;
+    address bias = 0;  // address in the image - address in the file
+};
+// Of the file whose first byte is at `begin`; empty: there is none.
+[[nodiscard]] std::optional<loaded_file> loaded_file_at(image const& from, address begin);
+
+struct elf_file : elf_headers {
     // Null: it is no 64-bit little-endian ELF file, or cannot be opened. `problem` then says why, after the file's name.
     static std::shared_ptr<elf_file const> open(std::string const& path, std::string* problem = nullptr);
     elf_file() = default;
@@ -42,12 +54,7 @@ struct elf_file {
     elf_file& operator=(elf_file const&) = delete;
 
     std::string path;
-    int descriptor = -1;
-    Elf* elf = nullptr;
-    GElf_Ehdr header{};
-    std::vector<GElf_Phdr> segments;
-    byte_span bytes;
-    std::string build_id;  // its bytes; empty: it has none
+    std::string_view bytes;  // mapped
 };
 
 }  // namespace poolheap

@@ -8,7 +8,7 @@
 #include "pooled/inspect/record.hpp"
 #include "pooled/inspect/walk.hpp"
 
-#include "image.hpp"
+#include "elf.hpp"
 
 #include <algorithm>
 #include <array>
@@ -260,11 +260,11 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
             if (note.name != inspect::k_note_name) continue;
             is_any = true;
             using words = std::array<address, 2>;
-            if (note.type != inspect::k_copies_layout || note.bytes != sizeof(words)) {
+            if (note.type != inspect::k_copies_layout || note.content.size() != sizeof(words)) {
                 unknown.insert("note " + std::to_string(note.type));
                 continue;
             }
-            auto const to = from.get<words>(note.content).value_or(words{});
+            auto const to = *value_at<words>(note.content, 0);
             address const link = link_at(from, *file, to[0] - to[1]);
             address const directory = link != 0 ? from.get<address>(link).value_or(0) : 0;
             if (directory != 0) directories.insert(directory);

@@ -82,25 +82,6 @@ public:
     [[nodiscard]] mapping const* find_mapping(address at) const;
 };
 
-// A program or library where an image has it: what its headers say.
-struct loaded_file {
-    struct note {
-        std::string name;
-        std::uint32_t type = 0;
-        address content = 0;
-        std::uint32_t bytes = 0;
-    };
-    address begin = 0;
-    address end = 0;
-    address bias = 0;  // address in the image - address in the file
-    std::uint16_t machine = 0;
-    std::vector<Elf64_Phdr> segments;
-    std::vector<note> notes;
-    std::string build_id;  // its bytes; empty: it has none, or the image lacks that page
-};
-// Of the file whose first byte is at `begin`; empty: there is none.
-[[nodiscard]] std::optional<loaded_file> loaded_file_at(image const& from, address begin);
-
 // A number is a process, anything else the path of a core file. Throws error.
 std::unique_ptr<image> open_image(std::string const& pid_or_core);
 std::unique_ptr<image> open_core(std::string const& path);

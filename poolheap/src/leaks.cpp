@@ -24,6 +24,26 @@ struct owner_counts {
     std::uint32_t weak = k_none;
 };
 
+// The rotation that compares least: cycles that differ in where they begin are one.
+void rotate_to_least(std::vector<leak_step>& steps) {
+    auto const key = [&](std::size_t i) {
+        leak_step const& s = steps[i % steps.size()];
+        return std::tuple(std::string_view(s.type), s.offset);
+    };
+    std::size_t i = 0, j = 1, same = 0;
+    while (i < steps.size() && j < steps.size() && same < steps.size()) {
+        auto const a = key(i + same), b = key(j + same);
+        if (a == b) {
+            ++same;
+            continue;
+        }
+        (b < a ? i : j) += same + 1;
+        if (i == j) ++j;
+        same = 0;
+    }
+    std::rotate(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(i, j)), steps.end());
+}
+
 class lost_blocks {
 public:
     explicit lost_blocks(graph const& in) : m_graph(in) {
@@ -35,13 +55,213 @@ public:
         find_components();
     }
 
-    leaks groups();
+    leaks groups() {
+        leaks found;
+        found.objects = m_blocks.size();
+        std::size_t const components = m_first_member.size() - 1;
+        std::vector<bool> is_owned(components, false), is_cycle(components, false);
+        for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
+            for (reference const& r : references(source)) {
+                std::uint32_t const from = m_component[source], to = m_component[r.target];
+                if (!r.owns) continue;
+                // Nodes of a container refer to each other, too: a cycle is one if an object takes part.
+                if (from != to)
+                    is_owned[to] = true;
+                else if (m_graph.type_of(m_blocks[source]).kind != kind::buffer)
+                    is_cycle[to] = true;
+            }
+        std::vector<bool> is_counted(m_blocks.size(), false);
+        std::unordered_map<std::string, std::size_t> by_cycle;
+        std::vector<std::uint32_t> next;
+        // Each cycle is a group, since each has to be broken, even if another one leads to it; and each block that nothing owns.
+        // Components come after what they lead to, so this order begins with those that lead to others.
+        for (std::size_t c = components; c-- > 0;) {
+            if (is_owned[c] && !is_cycle[c]) continue;
+            auto const members = std::span<std::uint32_t const>(m_members).subspan(
+                m_first_member[c], m_first_member[c + 1] - m_first_member[c]);
+            block_index const example = m_blocks[std::ranges::min(members)];
+            leak_group group;
+            group.is_cycle = is_cycle[c];
+            group.cycle = group.is_cycle
+                              ? cycle_of(members)
+                              : std::vector{leak_step{m_graph.type_of(example).shown_name(), 0, {}}};
+            group.length = group.cycle.size();
+            if (group.length > k_longest_cycle) group.cycle.resize(k_longest_cycle);
+            found.heads.push_back(example);
+            std::string key = (group.is_cycle ? 'c' : 'l') + std::to_string(group.length);
+            for (leak_step const& s : group.cycle)
+                key += ' ' + s.type + '+' + std::to_string(s.offset);
+            auto const [at, is_new] = by_cycle.try_emplace(std::move(key), found.groups.size());
+            if (is_new) found.groups.push_back(std::move(group));
+            leak_group& sum = found.groups[at->second];
+            ++sum.times;
+            auto const count = [&](std::uint32_t b) {
+                if (!is_counted[b]) next.push_back(b);
+                is_counted[b] = true;
+            };
+            std::ranges::for_each(members, count);
+            while (!next.empty()) {
+                std::uint32_t const b = next.back();
+                next.pop_back();
+                ++sum.objects;
+                sum.bytes += m_graph[m_blocks[b]].bytes;
+                for (reference const& r : references(b)) {
+                    std::uint32_t const of = m_component[r.target];
+                    if (r.owns && (!is_cycle[of] || of == c)) count(r.target);
+                }
+            }
+        }
+        for (leak_group const& g : found.groups)
+            found.bytes += g.bytes;
+        std::ranges::stable_sort(found.groups, std::greater(), &leak_group::bytes);
+        return found;
+    }
 
 private:
-    void read_references();
-    void find_weak();
-    void find_components();
-    [[nodiscard]] std::vector<leak_step> cycle_of(std::span<std::uint32_t const> members);
+    void read_references() {
+        reference_reader reader = m_graph.reader();
+        m_first.push_back(0);
+        std::vector<std::uint64_t> words(naming::k_words);
+        for (std::size_t i = 0; i < m_blocks.size(); ++i) {
+            block const b = m_graph[m_blocks[i]];
+            reader.in_block(m_blocks[i], [&](std::uint64_t offset, block_index target, address word) {
+                auto const found = std::lower_bound(m_blocks.begin(), m_blocks.end(), target);
+                if (found == m_blocks.end() || *found != target) return;
+                reference r{static_cast<std::uint32_t>(found - m_blocks.begin()),
+                            static_cast<std::uint32_t>(offset)};
+                type const& t = m_graph.type_of(target);
+                address const begin = m_graph[target].begin;
+                r.is_counted = t.kind == kind::shared && word == begin;
+                r.owns = word == begin || (t.kind != kind::shared && word == begin + t.object_offset);
+                // A shared_ptr's two words are one reference, at the place of the first.
+                if (m_references.size() > m_first.back()) {
+                    reference& before = m_references.back();
+                    if (before.target == r.target && before.offset + sizeof(address) == offset &&
+                        !before.owns && r.is_counted) {
+                        before.is_counted = before.owns = true;
+                        return;
+                    }
+                }
+                m_references.push_back(r);
+            });
+            m_first.push_back(static_cast<std::uint32_t>(m_references.size()));
+            std::size_t const size = std::min<std::size_t>(words.size(), b.bytes / sizeof(address));
+            std::span<std::uint64_t> const first = std::span(words).first(size);
+            std::size_t const got = m_graph.from().read(b.begin, std::as_writable_bytes(first));
+            auto const known =
+                m_graph.names().counts_of(m_graph.type_id(m_blocks[i]), first.first(got / sizeof(address)));
+            m_counts.push_back(known ? owner_counts{static_cast<std::uint32_t>(known->owners),
+                                                    static_cast<std::uint32_t>(known->weak)}
+                                     : owner_counts{});
+        }
+        // An object without a pointer to its begin is owned by a pointer to one of its bases.
+        std::vector<bool> has_owner(m_blocks.size(), false);
+        for (reference const& r : m_references)
+            if (r.owns) has_owner[r.target] = true;
+        for (reference& r : m_references)
+            if (!has_owner[r.target] && m_graph.type_of(m_blocks[r.target]).kind != kind::shared)
+                r.owns = true;
+    }
+
+    void find_weak() {
+        struct evidence {
+            bool strong = false, weak = false;
+        };
+        std::unordered_map<std::uint64_t, evidence> known;
+        std::vector<std::uint32_t> self_weak(m_blocks.size(), 0);
+        auto const each = [&](auto&& visit) {
+            for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
+                for (reference& r : references(source))
+                    if (r.owns)
+                        visit(source, r, known[class_of(source, r)],
+                              r.is_counted ? m_counts[r.target] : owner_counts{});
+        };
+        each([&](std::uint32_t source, reference& r, evidence& of, owner_counts const& target) {
+            strength const how = m_graph.names().at(m_graph.type_id(m_blocks[source]), r.offset).how;
+            of.weak |= how == strength::weak || target.owners == 0;
+            of.strong |= how == strength::strong || target.weak == 0;
+            // A plain pointer to an object owns nothing; one to a buffer is how containers own it.
+            r.owns = how != strength::raw || m_graph.type_of(m_blocks[r.target]).kind == kind::buffer;
+        });
+        each([&](std::uint32_t source, reference& r, evidence const& of, owner_counts const& target) {
+            // std::enable_shared_from_this refers to its own object, before any callback of the object does.
+            bool const is_own = target.owners != k_none && r.target == source && !of.strong &&
+                                self_weak[source] < target.weak;
+            r.owns = of.strong || !(of.weak || is_own);
+            if (is_own && !of.weak) ++self_weak[source];
+        });
+    }
+
+    // Tarjan's components of what owns, without recursion.
+    void find_components() {
+        std::size_t const n = m_blocks.size();
+        std::vector<std::uint32_t> number(n, k_none), low(n, 0), stack, calls, next = m_first;
+        m_component.assign(n, k_none);
+        std::uint32_t numbers = 0;
+        for (std::uint32_t start = 0; start < n; ++start) {
+            if (number[start] == k_none) calls.push_back(start);
+            while (!calls.empty()) {
+                std::uint32_t const b = calls.back();
+                if (number[b] == k_none) {
+                    number[b] = low[b] = numbers++;
+                    stack.push_back(b);
+                }
+                while (next[b] < m_first[b + 1] && calls.back() == b) {
+                    reference const& r = m_references[next[b]++];
+                    if (!r.owns) continue;
+                    if (number[r.target] == k_none)
+                        calls.push_back(r.target);
+                    else if (m_component[r.target] == k_none)
+                        low[b] = std::min(low[b], number[r.target]);
+                }
+                if (calls.back() != b) continue;
+                calls.pop_back();
+                if (!calls.empty()) low[calls.back()] = std::min(low[calls.back()], low[b]);
+                if (low[b] != number[b]) continue;
+                auto const first = std::ranges::find(stack.rbegin(), stack.rend(), b).base() - 1;
+                for (auto member = first; member != stack.end(); ++member)
+                    m_component[*member] = static_cast<std::uint32_t>(m_first_member.size() - 1);
+                m_members.insert(m_members.end(), first, stack.end());
+                stack.erase(first, stack.end());
+                m_first_member.push_back(static_cast<std::uint32_t>(m_members.size()));
+            }
+        }
+    }
+
+    // A shortest cycle through that object of the component whose type's name is first.
+    std::vector<leak_step> cycle_of(std::span<std::uint32_t const> members) {
+        auto const rank = [&](std::uint32_t b) {
+            type const& t = m_graph.type_of(m_blocks[b]);
+            return std::tuple(t.kind == kind::buffer, std::string_view(t.name), b);
+        };
+        std::uint32_t const start = *std::ranges::min_element(members, {}, rank);
+        m_found_by.resize(m_blocks.size());
+        m_search.resize(m_blocks.size(), 0);
+        ++m_searches;
+        std::vector<std::uint32_t> queue{start};
+        for (std::size_t i = 0; i < queue.size() && m_search[start] != m_searches; ++i)
+            for (reference const& r : references(queue[i]))
+                if (r.owns && m_component[r.target] == m_component[start] &&
+                    std::exchange(m_search[r.target], m_searches) != m_searches) {
+                    m_found_by[r.target] = {queue[i], r.offset};
+                    queue.push_back(r.target);
+                }
+        std::vector<leak_step> steps;
+        std::uint32_t b = start;
+        do {
+            auto const [from, offset] = m_found_by[b];
+            b = from;
+            type_id_t const id = m_graph.type_id(m_blocks[from]);
+            type const& t = m_graph.names()[id];
+            if (t.kind == kind::buffer) continue;  // the member that leads to it says enough
+            std::uint64_t const at = t.member_offset(offset);
+            steps.push_back({t.name, t.shown_offset(at), m_graph.names().at(id, at).name});
+        } while (b != start);
+        std::reverse(steps.begin(), steps.end());
+        rotate_to_least(steps);
+        return steps;
+    }
+
     [[nodiscard]] std::span<reference> references(std::uint32_t of) {
         return std::span(m_references).subspan(m_first[of], m_first[of + 1] - m_first[of]);
     }
@@ -63,230 +283,6 @@ private:
     std::vector<std::uint32_t> m_search;
     std::uint32_t m_searches = 0;
 };
-
-void lost_blocks::read_references() {
-    reference_reader reader = m_graph.reader();
-    m_first.push_back(0);
-    std::vector<std::uint64_t> words(naming::k_words);
-    for (std::size_t i = 0; i < m_blocks.size(); ++i) {
-        block const b = m_graph[m_blocks[i]];
-        reader.in_block(m_blocks[i], [&](std::uint64_t offset, block_index target, address word) {
-            auto const found = std::lower_bound(m_blocks.begin(), m_blocks.end(), target);
-            if (found == m_blocks.end() || *found != target) return;
-            reference r{static_cast<std::uint32_t>(found - m_blocks.begin()),
-                        static_cast<std::uint32_t>(offset)};
-            type const& t = m_graph.type_of(target);
-            address const begin = m_graph[target].begin;
-            r.is_counted = t.kind == kind::shared && word == begin;
-            r.owns = word == begin || (t.kind != kind::shared && word == begin + t.object_offset);
-            // A shared_ptr's two words are one reference, at the place of the first.
-            if (m_references.size() > m_first.back()) {
-                reference& before = m_references.back();
-                if (before.target == r.target && before.offset + sizeof(address) == offset && !before.owns &&
-                    r.is_counted) {
-                    before.is_counted = before.owns = true;
-                    return;
-                }
-            }
-            m_references.push_back(r);
-        });
-        m_first.push_back(static_cast<std::uint32_t>(m_references.size()));
-        std::size_t const size = std::min<std::size_t>(words.size(), b.bytes / sizeof(address));
-        std::span<std::uint64_t> const first = std::span(words).first(size);
-        std::size_t const got = m_graph.from().read(b.begin, std::as_writable_bytes(first));
-        auto const known =
-            m_graph.names().counts_of(m_graph.type_id(m_blocks[i]), first.first(got / sizeof(address)));
-        m_counts.push_back(known ? owner_counts{static_cast<std::uint32_t>(known->owners),
-                                                static_cast<std::uint32_t>(known->weak)}
-                                 : owner_counts{});
-    }
-    // An object without a pointer to its begin is owned by a pointer to one of its bases.
-    std::vector<bool> has_owner(m_blocks.size(), false);
-    for (reference const& r : m_references)
-        if (r.owns) has_owner[r.target] = true;
-    for (reference& r : m_references)
-        if (!has_owner[r.target] && m_graph.type_of(m_blocks[r.target]).kind != kind::shared) r.owns = true;
-}
-
-void lost_blocks::find_weak() {
-    struct evidence {
-        bool strong = false, weak = false;
-    };
-    std::unordered_map<std::uint64_t, evidence> known;
-    std::vector<std::uint32_t> self_weak(m_blocks.size(), 0);
-    auto const each = [&](auto&& visit) {
-        for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
-            for (reference& r : references(source))
-                if (r.owns)
-                    visit(source, r, known[class_of(source, r)],
-                          r.is_counted ? m_counts[r.target] : owner_counts{});
-    };
-    each([&](std::uint32_t source, reference& r, evidence& of, owner_counts const& target) {
-        strength const how = m_graph.names().at(m_graph.type_id(m_blocks[source]), r.offset).how;
-        of.weak |= how == strength::weak || target.owners == 0;
-        of.strong |= how == strength::strong || target.weak == 0;
-        // A plain pointer to an object owns nothing; one to a buffer is how containers own it.
-        r.owns = how != strength::raw || m_graph.type_of(m_blocks[r.target]).kind == kind::buffer;
-    });
-    each([&](std::uint32_t source, reference& r, evidence const& of, owner_counts const& target) {
-        // std::enable_shared_from_this refers to its own object, before any callback of the object does.
-        bool const is_own =
-            target.owners != k_none && r.target == source && !of.strong && self_weak[source] < target.weak;
-        r.owns = of.strong || !(of.weak || is_own);
-        if (is_own && !of.weak) ++self_weak[source];
-    });
-}
-
-// Tarjan's components of what owns, without recursion.
-void lost_blocks::find_components() {
-    std::size_t const n = m_blocks.size();
-    std::vector<std::uint32_t> number(n, k_none), low(n, 0), stack, calls, next = m_first;
-    m_component.assign(n, k_none);
-    std::uint32_t numbers = 0;
-    for (std::uint32_t start = 0; start < n; ++start) {
-        if (number[start] == k_none) calls.push_back(start);
-        while (!calls.empty()) {
-            std::uint32_t const b = calls.back();
-            if (number[b] == k_none) {
-                number[b] = low[b] = numbers++;
-                stack.push_back(b);
-            }
-            while (next[b] < m_first[b + 1] && calls.back() == b) {
-                reference const& r = m_references[next[b]++];
-                if (!r.owns) continue;
-                if (number[r.target] == k_none)
-                    calls.push_back(r.target);
-                else if (m_component[r.target] == k_none)
-                    low[b] = std::min(low[b], number[r.target]);
-            }
-            if (calls.back() != b) continue;
-            calls.pop_back();
-            if (!calls.empty()) low[calls.back()] = std::min(low[calls.back()], low[b]);
-            if (low[b] != number[b]) continue;
-            auto const first = std::ranges::find(stack.rbegin(), stack.rend(), b).base() - 1;
-            for (auto member = first; member != stack.end(); ++member)
-                m_component[*member] = static_cast<std::uint32_t>(m_first_member.size() - 1);
-            m_members.insert(m_members.end(), first, stack.end());
-            stack.erase(first, stack.end());
-            m_first_member.push_back(static_cast<std::uint32_t>(m_members.size()));
-        }
-    }
-}
-
-// The rotation that compares least: cycles that differ in where they begin are one.
-void rotate_to_least(std::vector<leak_step>& steps, naming const& names) {
-    auto const key = [&](std::size_t i) {
-        leak_step const& s = steps[i % steps.size()];
-        return std::tuple(names[s.type].kind == kind::buffer, std::string_view(names[s.type].name), s.offset);
-    };
-    std::size_t i = 0, j = 1, same = 0;
-    while (i < steps.size() && j < steps.size() && same < steps.size()) {
-        auto const a = key(i + same), b = key(j + same);
-        if (a == b) {
-            ++same;
-            continue;
-        }
-        (b < a ? i : j) += same + 1;
-        if (i == j) ++j;
-        same = 0;
-    }
-    std::rotate(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(i, j)), steps.end());
-}
-
-// A shortest cycle through that object of the component whose type's name is first.
-std::vector<leak_step> lost_blocks::cycle_of(std::span<std::uint32_t const> members) {
-    auto const rank = [&](std::uint32_t b) {
-        type const& t = m_graph.type_of(m_blocks[b]);
-        return std::tuple(t.kind == kind::buffer, std::string_view(t.name), b);
-    };
-    std::uint32_t const start = *std::ranges::min_element(members, {}, rank);
-    m_found_by.resize(m_blocks.size());
-    m_search.resize(m_blocks.size(), 0);
-    ++m_searches;
-    std::vector<std::uint32_t> queue{start};
-    for (std::size_t i = 0; i < queue.size() && m_search[start] != m_searches; ++i)
-        for (reference const& r : references(queue[i]))
-            if (r.owns && m_component[r.target] == m_component[start] &&
-                std::exchange(m_search[r.target], m_searches) != m_searches) {
-                m_found_by[r.target] = {queue[i], r.offset};
-                queue.push_back(r.target);
-            }
-    std::vector<leak_step> steps;
-    for (std::uint32_t b = start; steps.empty() || b != start;) {
-        auto const [from, offset] = m_found_by[b];
-        type_id_t const id = m_graph.type_id(m_blocks[from]);
-        type const& t = m_graph.names()[id];
-        steps.push_back({id, t.member_offset(offset),
-                         t.is_nameless() ? "" : m_graph.names().at(id, t.member_offset(offset)).name});
-        b = from;
-    }
-    std::reverse(steps.begin(), steps.end());
-    // The member that leads to a buffer says enough about it.
-    std::erase_if(steps, [&](leak_step const& s) { return m_graph.names()[s.type].kind == kind::buffer; });
-    rotate_to_least(steps, m_graph.names());
-    return steps;
-}
-
-leaks lost_blocks::groups() {
-    leaks found;
-    found.objects = m_blocks.size();
-    std::size_t const components = m_first_member.size() - 1;
-    std::vector<bool> is_owned(components, false), is_cycle(components, false);
-    for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
-        for (reference const& r : references(source)) {
-            std::uint32_t const from = m_component[source], to = m_component[r.target];
-            if (!r.owns) continue;
-            // Nodes of a container refer to each other, too: a cycle is one if an object takes part.
-            if (from != to)
-                is_owned[to] = true;
-            else if (m_graph.type_of(m_blocks[source]).kind != kind::buffer)
-                is_cycle[to] = true;
-        }
-    std::vector<bool> is_counted(m_blocks.size(), false);
-    std::unordered_map<std::string, std::size_t> by_cycle;
-    std::vector<std::uint32_t> next;
-    // Each cycle is a group, since each has to be broken, even if another one leads to it; and each block that nothing owns.
-    // Components come after what they lead to, so this order begins with those that lead to others.
-    for (std::size_t c = components; c-- > 0;) {
-        if (is_owned[c] && !is_cycle[c]) continue;
-        auto const members = std::span<std::uint32_t const>(m_members).subspan(
-            m_first_member[c], m_first_member[c + 1] - m_first_member[c]);
-        block_index const example = m_blocks[std::ranges::min(members)];
-        leak_group group;
-        group.is_cycle = is_cycle[c];
-        group.steps =
-            group.is_cycle ? cycle_of(members) : std::vector{leak_step{m_graph.type_id(example), 0, {}}};
-        group.length = group.steps.size();
-        if (group.length > k_longest_cycle) group.steps.resize(k_longest_cycle);
-        found.heads.push_back(example);
-        std::string key = (group.is_cycle ? 'c' : 'l') + std::to_string(group.length);
-        for (leak_step const& s : group.steps)
-            key += ' ' + m_graph.names()[s.type].name + '+' + std::to_string(s.offset);
-        auto const [at, is_new] = by_cycle.try_emplace(std::move(key), found.groups.size());
-        if (is_new) found.groups.push_back(std::move(group));
-        leak_group& sum = found.groups[at->second];
-        ++sum.times;
-        auto const count = [&](std::uint32_t b) {
-            if (!is_counted[b]) next.push_back(b);
-            is_counted[b] = true;
-        };
-        std::ranges::for_each(members, count);
-        while (!next.empty()) {
-            std::uint32_t const b = next.back();
-            next.pop_back();
-            ++sum.objects;
-            sum.bytes += m_graph[m_blocks[b]].bytes;
-            for (reference const& r : references(b)) {
-                std::uint32_t const of = m_component[r.target];
-                if (r.owns && (!is_cycle[of] || of == c)) count(r.target);
-            }
-        }
-    }
-    for (leak_group const& g : found.groups)
-        found.bytes += g.bytes;
-    std::ranges::stable_sort(found.groups, std::greater(), &leak_group::bytes);
-    return found;
-}
 
 }  // namespace
 

@@ -12,12 +12,16 @@
 
 #include "graph.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace poolheap {
 
 struct leak_step {
-    type_id_t type = k_buffer;
-    std::uint64_t offset = 0;  // of the reference to the next step; 0 in the elements of a buffer
+    std::string type;
+    std::uint64_t offset = 0;  // of the reference to the next step, as a user counts
     std::string member;
+
+    NLOHMANN_DEFINE_TYPE_INTRUSIVE(leak_step, type, offset, member)
 };
 
 struct leak_group {
@@ -27,7 +31,9 @@ struct leak_group {
     bool is_cycle = false;
     std::size_t length = 0;  // of the cycle
     // The objects of the cycle without the buffers between, at most k_longest_cycle; of a lost block: itself.
-    std::vector<leak_step> steps;
+    std::vector<leak_step> cycle;
+
+    NLOHMANN_DEFINE_TYPE_INTRUSIVE(leak_group, times, objects, bytes, is_cycle, length, cycle)
 };
 
 inline constexpr std::size_t k_longest_cycle = 200;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "locals.hpp"
-
+// find_locals: libdwfl unwinds the stack.
 #include "dwarf_index.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "members.hpp"
-
+#include "image_naming.hpp"
 #include "pretty.hpp"
 
 #include <dwarf.h>
@@ -23,52 +22,30 @@ enum role : unsigned {
     counted = 32,  // leads to an object behind a header of pooled's counts
     library = 64,
 };
-constexpr std::pair<std::string_view, unsigned> k_roles[]{
-    {"std::", library},
-    {"__gnu_cxx::", library},
-    {"pooled::", library},
-    {"boost::shared_ptr<", library},
-    {"boost::weak_ptr<", library | weak},
-    {"boost::intrusive_ptr<", library},
-    {"std::pair<", transparent},
-    {"std::array<", transparent},
-    {"std::__value_type<", transparent},
-    {"std::__hash_value_type<", transparent},
-    {"std::_List_node_base", transparent | node_base},
-    {"std::_Rb_tree_node_base", transparent | node_base},
-    {"std::__detail::_List_node_base", node_base},
-    {"std::__detail::_Hash_node_base", node_base},
-    {"std::__detail::_Hash_node_", transparent},
-    {"std::__list_node_base<", transparent | node_base},
-    {"std::__tree_node_base<", transparent | node_base},
-    {"std::__tree_end_node<", transparent | node_base},
-    {"std::__hash_node_base<", transparent | node_base},
-    {"__gnu_cxx::__aligned_", transparent},
-    {"std::weak_ptr<", weak},
-    {"std::__weak_ptr<", weak},
-    {"std::enable_shared_from_this<", weak},
-    {"pooled::weak_rc_ptr<", weak | counted},
-    {"pooled::local_weak_rc_ptr<", weak | counted},
-    {"pooled::rc_from_this<", weak},
-    {"pooled::rc_ptr<", counted},
-    {"pooled::local_rc_ptr<", counted},
-    {"std::reference_wrapper<", raw},
-    {"std::span<", raw},
-    {"std::string_view", raw},
-    {"std::basic_string_view<", raw},
-    {"std::coroutine_handle<", raw},
-    {"std::_Rb_tree_iterator<", raw},
-    {"std::_List_iterator<", raw},
-    {"__gnu_cxx::__normal_iterator<", raw},
-    {"std::__map_iterator<", raw},
-    {"std::__list_iterator<", raw},
-    {"std::__wrap_iter<", raw},
-    {"std::vector<", array},
-    {"std::deque<", array},
-    {"std::string", array},
-    {"std::basic_string<", array},
-    {"std::valarray<", array},
+struct role_prefixes {
+    unsigned roles;
+    std::initializer_list<std::string_view> prefixes;
 };
+role_prefixes const k_roles[]{
+    {library,
+     {"std::", "__gnu_cxx::", "pooled::", "boost::shared_ptr<", "boost::weak_ptr<", "boost::intrusive_ptr<"}},
+    {transparent,
+     {"std::pair<", "std::array<", "std::__value_type<", "std::__hash_value_type<", "__gnu_cxx::__aligned_",
+      "std::__detail::_Hash_node_"}},
+    {node_base, {"std::__detail::_List_node_base", "std::__detail::_Hash_node_base"}},
+    {transparent | node_base,
+     {"std::_List_node_base", "std::_Rb_tree_node_base", "std::__list_node_base<", "std::__tree_node_base<",
+      "std::__tree_end_node<", "std::__hash_node_base<"}},
+    {weak,
+     {"std::weak_ptr<", "std::__weak_ptr<", "std::enable_shared_from_this<", "boost::weak_ptr<",
+      "pooled::rc_from_this<"}},
+    {weak | counted, {"pooled::weak_rc_ptr<", "pooled::local_weak_rc_ptr<"}},
+    {counted, {"pooled::rc_ptr<", "pooled::local_rc_ptr<"}},
+    {raw,
+     {"std::reference_wrapper<", "std::span<", "std::string_view", "std::basic_string_view<",
+      "std::coroutine_handle<", "std::_Rb_tree_iterator<", "std::_List_iterator<",
+      "__gnu_cxx::__normal_iterator<", "std::__map_iterator<", "std::__list_iterator<", "std::__wrap_iter<"}},
+    {array, {"std::vector<", "std::deque<", "std::string", "std::basic_string<", "std::valarray<"}}};
 
 // Nodes, what a user calls them, and the container whose argument of that number is the value.
 struct node_class {
@@ -89,8 +66,9 @@ constexpr std::string_view k_links[]{"_M_parent", "_M_left",  "_M_right",  "_M_n
 
 unsigned roles_of(std::string_view name) {
     unsigned roles = 0;
-    for (auto const& [prefix, role] : k_roles)
-        if (name.starts_with(prefix)) roles |= role;
+    for (auto const& [role, prefixes] : k_roles)
+        if (std::ranges::any_of(prefixes, [&](auto prefix) { return name.starts_with(prefix); }))
+            roles |= role;
     return roles;
 }
 node_class const* node_of(std::string_view name) {
@@ -167,15 +145,14 @@ std::int32_t image_naming::add_layout(Dwarf_Die die) {
 
 std::optional<Dwarf_Die> image_naming::layout(type_id_t id) {
     type& t = edit(id);
-    auto const [known, is_new] = m_layout_of.try_emplace(id, t.layout);
-    if (is_new && t.layout < 0 && !t.is_nameless())
-        if (auto const die = find_class(t)) {
-            known->second = add_layout(*die);
-            if (std::uint64_t const align = alignment_of(*die); t.kind == kind::shared && align > 8)
-                t.object_offset = static_cast<std::uint32_t>((t.object_offset + align - 1) / align * align);
-        }
-    if (known->second < 0) return {};
-    return m_layouts[static_cast<std::size_t>(known->second)];
+    if (t.layout == -1 && !t.is_nameless()) {
+        auto const die = find_class(t);
+        t.layout = die ? add_layout(*die) : -2;
+        if (std::uint64_t const align = die && t.kind == kind::shared ? alignment_of(*die) : 0; align > 8)
+            t.object_offset = static_cast<std::uint32_t>((t.object_offset + align - 1) / align * align);
+    }
+    if (t.layout < 0) return {};
+    return m_layouts[static_cast<std::size_t>(t.layout)];
 }
 
 std::optional<Dwarf_Die> image_naming::find_class(type const& t) {
@@ -325,8 +302,8 @@ member const& image_naming::at(type_id_t holder, std::uint64_t offset) {
         t.element_bytes != 0 && offset >= std::uint64_t{t.object_offset} + t.element_bytes && !t.is_array();
     if (t.element_bytes != 0) offset = t.member_offset(offset);
     constexpr std::uint64_t k_all = 0x7fffffff;
-    bool const is_shared = offset >= k_all || (offset >= k_far && m_known.size() >= k_most_known);
-    auto const [known, is_new] = m_known.try_emplace(
+    bool const is_shared = offset >= k_all || (offset >= k_far && m_members.size() >= k_most_known);
+    auto const [known, is_new] = m_members.try_emplace(
         std::uint64_t{holder} << 32 | std::uint64_t{is_behind} << 31 | (is_shared ? k_all : offset));
     member& found = known->second;
     if (!is_new) return found;

@@ -17,17 +17,26 @@ enum class kind : std::uint8_t { buffer, shared, rc, unique, object, virtual_obj
 using type_id_t = std::uint16_t;          // a block has one
 inline constexpr type_id_t k_buffer = 0;  // the type of blocks that say nothing about themselves
 
+// What the words of a type's blocks mean, for types.cpp.
+struct word_rule {
+    enum layout : std::uint8_t { none, libstdcxx, libcxx, header } counts = none;
+    std::int8_t pointer_word = -1;  // from here on there is a pointer to the object
+    std::uint8_t header_word = 0;   // of pooled's counts
+    type_id_t owned = k_buffer;     // the type to which it leads
+};
+
 struct type {
     std::string name;  // of the object, not of its control block; of a variable, its own
     poolheap::kind kind = kind::buffer;
     std::uint32_t object_offset = 0;  // of the object in the block
     std::uint32_t element_bytes = 0;  // of an array's elements; 0: one object, or not known
-    std::int32_t layout = -1;         // known to members.hpp
-    // A function of a class template whose argument is the object's class, or a pointer to it; 0: not known. For members.hpp, which finds
+    std::int32_t layout = -1;         // known to members.cpp; -1: not looked for yet, -2: not known
+    // A function of a class template whose argument is the object's class, or a pointer to it; 0: not known. For members.cpp, which finds
     // classes that have no name by it, and others without a comparison of names.
     address function = 0;
     unsigned argument = 0;
     std::uint32_t owner = ~0U;  // of a buffer: in graph::holders
+    word_rule rule{};
 
     [[nodiscard]] std::string shown_name() const { return name.empty() ? "buffer that nothing names" : name; }
     [[nodiscard]] bool is_array() const { return name.ends_with("[]"); }
@@ -101,7 +110,7 @@ private:
     std::deque<type> m_types;  // references to them stay valid
 };
 
-// Of an image: types.hpp and members.hpp.
+// Of an image: image_naming.hpp.
 [[nodiscard]] std::unique_ptr<naming> names_of(image const& from, heap const& blocks);
 
 }  // namespace poolheap

@@ -144,21 +144,7 @@ report make_report(graph& of, report_options const& options) {
              {"notes", notes},        {"holders", json::array()}};
     if (options.holders) r.all["holders"] = find_holders(of);
     if (!options.leaks) return r;
-    json groups = json::array();
-    for (leak_group const& g : lost.groups) {
-        json cycle = json::array();
-        for (leak_step const& s : g.steps)
-            cycle.push_back({{"type", known_type(of, s.type)},
-                             {"offset", of.names()[s.type].shown_offset(s.offset)},
-                             {"member", s.member}});
-        groups.push_back({{"times", g.times},
-                          {"objects", g.objects},
-                          {"bytes", g.bytes},
-                          {"is_cycle", g.is_cycle},
-                          {"length", g.length},
-                          {"cycle", cycle}});
-    }
-    r.all["leaks"] = {{"objects", lost.objects}, {"bytes", lost.bytes}, {"groups", groups}};
+    r.all["leaks"] = {{"objects", lost.objects}, {"bytes", lost.bytes}, {"groups", lost.groups}};
     return r;
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "symbols.hpp"
 
-#include "elf.hpp"
-
 #include <cxxabi.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 // finds them and the debug information, also in separate files (by build-id or .gnu_debuglink). Files of another build than the image's
 // are not used. Read when first asked for; O(log symbols).
 
-#include "image.hpp"
+#include "elf.hpp"
 
 #include <elfutils/libdwfl.h>
 

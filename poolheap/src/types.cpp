@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "types.hpp"
-
+#include "image_naming.hpp"
 #include "pretty.hpp"
 #include "references.hpp"
 
@@ -14,25 +13,24 @@ namespace {
 constexpr std::string_view k_kinds[]{"buffer", "shared",  "rc",        "unique",
                                      "object", "virtual", "coroutine", "variable"};
 
-// Where a class derived from the library's control block has its object, by the class's name.
+// Where a class derived from the library's control block has its object, by the class's name; its rule says where a pointer to it lies.
 struct control_class {
     std::string_view prefix;
-    std::int8_t object_word;   // the object lies there; -1: elsewhere
-    std::int8_t pointer_word;  // a pointer to it lies there, or behind, where a deleter is in front; -1: none
-    bool is_libcxx;
+    std::int8_t object_word;  // -1: elsewhere
+    word_rule rule;
 };
 constexpr control_class k_control_classes[]{
-    {"std::_Sp_counted_ptr_inplace<", 2, -1, false},
-    {"std::_Sp_counted_ptr<", -1, 2, false},
-    {"std::_Sp_counted_deleter<", -1, 2, false},
-    {"std::_Sp_counted_array<", -1, 4, false},
-    {"std::__shared_ptr_emplace<", 3, -1, true},
-    {"std::__shared_ptr_pointer<", -1, 3, true},
-    {"std::__unbounded_array_control_block<", 4, -1, true},
-    {"std::__bounded_array_control_block<", 3, -1, true},
-    {"boost::detail::sp_counted_impl_p<", -1, 2, false},
-    {"boost::detail::sp_counted_impl_pd<", -1, 2, false},
-    {"boost::detail::sp_counted_impl_pda<", -1, 2, false},
+    {"std::_Sp_counted_ptr_inplace<", 2, {word_rule::libstdcxx}},
+    {"std::_Sp_counted_ptr<", -1, {word_rule::libstdcxx, 2}},
+    {"std::_Sp_counted_deleter<", -1, {word_rule::libstdcxx, 2}},
+    {"std::_Sp_counted_array<", -1, {word_rule::libstdcxx, 4}},
+    {"std::__shared_ptr_emplace<", 3, {word_rule::libcxx}},
+    {"std::__shared_ptr_pointer<", -1, {word_rule::libcxx, 3}},
+    {"std::__unbounded_array_control_block<", 4, {word_rule::libcxx}},
+    {"std::__bounded_array_control_block<", 3, {word_rule::libcxx}},
+    {"boost::detail::sp_counted_impl_p<", -1, {word_rule::libstdcxx, 2}},
+    {"boost::detail::sp_counted_impl_pd<", -1, {word_rule::libstdcxx, 2}},
+    {"boost::detail::sp_counted_impl_pda<", -1, {word_rule::libstdcxx, 2}},
 };
 
 // The word in front of an object of make_rc or make_unique.
@@ -73,7 +71,7 @@ type_id_t naming::add(type t) {
     return static_cast<type_id_t>(m_types.size() - 1);
 }
 
-type_namer::type_namer(image const& from, heap const& blocks)
+image_naming::image_naming(image const& from, heap const& blocks)
     : m_image(from), m_symbols(from), m_heap(blocks) {
     for (mapping const& m : from.mappings())
         if (m.executable)
@@ -82,20 +80,12 @@ type_namer::type_namer(image const& from, heap const& blocks)
                 m_is_near_code[i % k_regions] = true;
 }
 
-type_id_t type_namer::add_ruled(type t, rule r) {
-    type_id_t const id = add(std::move(t));
-    if (id == k_buffer) return id;
-    m_rules.resize(id + std::size_t{1});
-    m_rules[id] = r;
-    return id;
-}
-
-bool type_namer::is_code(address at) const {
+bool image_naming::is_code(address at) const {
     mapping const* const m = m_image.find_mapping(at);
     return m != nullptr && m->executable;
 }
 
-std::string type_namer::class_of_vtable(address vtable) const {
+std::string image_naming::class_of_vtable(address vtable) const {
     module const* const in = m_symbols.module_of(vtable);
     if (vtable % 8 != 0 || in == nullptr) return {};
     std::array<address, 3> words{};  // offset to the top, type information, first function
@@ -123,42 +113,41 @@ std::string type_namer::class_of_vtable(address vtable) const {
     return found == text ? std::string() : found;
 }
 
-type_id_t type_namer::type_of_vtable(address vtable) {
+type_id_t image_naming::type_of_vtable(address vtable) {
     std::string const name = pretty(class_of_vtable(vtable));
     // The bases are what a destroyed object's vtable pointer is left at.
     if (name.empty() || name.starts_with("std::_Sp_counted_base<") || name == "std::__shared_weak_count" ||
         name == "std::__shared_count")
         return k_buffer;
     type found{.name = name, .kind = kind::virtual_object};
-    // Behind two destructors is a function that each of the classes in question overrides.
-    found.function = m_image.get<address>(vtable + 16).value_or(0);
     constexpr std::string_view k_functor =
         "std::__function::__func<";  // what a std::function of libc++ calls
+    auto const control = std::ranges::find_if(
+        k_control_classes, [&](control_class const& c) { return name.starts_with(c.prefix); });
+    // Behind two destructors is a function that each of the classes in question overrides.
+    if (name.starts_with(k_functor) || control != std::end(k_control_classes))
+        found.function = m_image.get<address>(vtable + 16).value_or(0);
     if (name.starts_with(k_functor)) {
         found.name = template_argument(name, k_functor);
         found.object_offset = 8;
-        return add(std::move(found));
+    } else if (control != std::end(k_control_classes)) {
+        found.name = object_name(template_argument(name, control->prefix));
+        found.kind = kind::shared;
+        bool const is_within = control->object_word >= 0;
+        type_id_t const owned = is_within ? k_buffer : add(found);
+        found.rule = control->rule;
+        found.rule.owned = owned;
+        if (is_within) {
+            found.object_offset = static_cast<std::uint32_t>(control->object_word * 8);
+        } else {
+            found.function = 0;
+            found.name.insert(0, "control block of ");
+        }
     }
-    auto const c = std::ranges::find_if(k_control_classes,
-                                        [&](control_class const& c) { return name.starts_with(c.prefix); });
-    if (c == std::end(k_control_classes)) {
-        found.function = 0;
-        return add(std::move(found));
-    }
-    rule r{.counts = c->is_libcxx ? rule::libcxx : rule::libstdcxx, .pointer_word = c->pointer_word};
-    found.name = object_name(template_argument(name, c->prefix));
-    found.kind = kind::shared;
-    if (c->object_word >= 0) {
-        found.object_offset = static_cast<std::uint32_t>(c->object_word * 8);
-    } else {
-        r.owned = add(found);
-        found.function = 0;
-        found.name = "control block of " + found.name;
-    }
-    return add_ruled(std::move(found), r);
+    return add(std::move(found));
 }
 
-type_id_t type_namer::type_of_coroutine(address resume, address destroy) {
+type_id_t image_naming::type_of_coroutine(address resume, address destroy) {
     if (!is_code(destroy)) return k_buffer;
     auto const symbol = m_symbols.find(resume);
     if (!symbol || symbol->begin != resume) return k_buffer;
@@ -177,18 +166,18 @@ type_id_t type_namer::type_of_coroutine(address resume, address destroy) {
     return add({.name = pretty(name), .kind = kind::coroutine});
 }
 
-type_id_t type_namer::type_of_functor(address manager) {
-    auto const [known, is_new] = m_known.try_emplace(manager, k_buffer);
+type_id_t image_naming::type_of_functor(address manager) {
+    auto const [known, is_new] = m_by_word.try_emplace(manager, k_buffer);
     if (!is_new || !is_code(manager)) return known->second;
     auto const symbol = m_symbols.find(manager);
     if (!symbol || symbol->begin != manager || symbol->name.find("_M_manager(") == std::string::npos)
         return k_buffer;
     std::string_view const name = template_argument(symbol->name, "std::_Function_handler<", 1);
     if (name.empty()) return k_buffer;
-    return m_known[manager] = add({.name = pretty(std::string(name)), .function = manager, .argument = 1});
+    return m_by_word[manager] = add({.name = pretty(std::string(name)), .function = manager, .argument = 1});
 }
 
-type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
+type_id_t image_naming::type_of_header(std::span<std::uint64_t const> words) {
     // Behind the length of an array, or what aligns an object.
     for (std::size_t at = 0; at < 2 && at < words.size(); ++at) {
         counted_header const header(words[at]);
@@ -199,54 +188,53 @@ type_id_t type_namer::type_of_header(std::span<std::uint64_t const> words) {
         auto const [known, is_new] = m_counted.try_emplace(
             std::uint64_t{header.type} << 2 | at << 1 | std::uint64_t{is_unique}, k_buffer);
         if (is_new)
-            known->second = add_ruled({.name = object_name(pretty(name->second)),
-                                       .kind = is_unique ? kind::unique : kind::rc,
-                                       .object_offset = static_cast<std::uint32_t>(at * 8 + 8)},
-                                      {.counts = rule::header, .header_word = static_cast<std::uint8_t>(at)});
+            known->second = add({.name = object_name(pretty(name->second)),
+                                 .kind = is_unique ? kind::unique : kind::rc,
+                                 .object_offset = static_cast<std::uint32_t>(at * 8 + 8),
+                                 .rule = {word_rule::header, -1, static_cast<std::uint8_t>(at)}});
         return known->second;
     }
     return k_buffer;
 }
 
-type_id_t type_namer::type_by_words(block_index b, std::span<std::uint64_t const> words) {
+type_id_t image_naming::type_by_words(block_index b, std::span<std::uint64_t const> words) {
     if (words.empty()) return k_buffer;
     address const first = words[0];
     cached& c = m_cache[(first >> 3) * 0x9E3779B97F4A7C15 >> 52];
     // Most first words that are no vtable are no address in a file either.
     if (c.first != first && m_symbols.module_of(first) != nullptr) {
-        auto const [known, is_new] = m_known.try_emplace(first, k_buffer);
+        auto const [known, is_new] = m_by_word.try_emplace(first, k_buffer);
         if (is_new && !is_code(first))
             known->second = type_of_vtable(first);
         else if (is_new && words.size() > 1)
             known->second = type_of_coroutine(first, words[1]);
-        c = {first, m_known[first]};
+        c = {first, m_by_word[first]};
     } else if (c.first != first) {
         c = {first, k_buffer};
     }
     // A recycled object's control block lies in front of it.
-    rule const r = rule_of(c.id);
-    if (r.pointer_word >= 0 && (*this)[c.id].kind == kind::shared)
+    type& t = edit(c.id);
+    if (t.rule.pointer_word >= 0 && t.kind == kind::shared)
         if (block const own = m_heap[b]; address const object = owned_by(b, c.id, words) - own.begin)
             if (object < own.bytes) {
-                type& t = edit(c.id);
-                t.name = (*this)[r.owned].name;
+                t.name = (*this)[t.rule.owned].name;
                 t.kind = kind::object;
                 m_is_recycling = true;
                 t.object_offset = static_cast<std::uint32_t>(object);
-                m_rules[c.id].owned = k_buffer;
+                t.rule.owned = k_buffer;
             }
     return c.id != k_buffer || m_heap.counted_types.empty() ? c.id : type_of_header(words);
 }
 
-std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_t const> words) const {
-    rule const r = rule_of(id);
+std::optional<counts> image_naming::counts_of(type_id_t id, std::span<std::uint64_t const> words) const {
+    word_rule const& r = (*this)[id].rule;
     counts found;  // the weak count has one for all owners
-    if (r.counts == rule::header && words.size() > r.header_word) {
+    if (r.counts == word_rule::header && words.size() > r.header_word) {
         counted_header const h(words[r.header_word]);
         found = {(*this)[id].kind == kind::unique ? 1 : h.strong, h.weak};
-    } else if (r.counts == rule::libstdcxx && words.size() >= 2) {
+    } else if (r.counts == word_rule::libstdcxx && words.size() >= 2) {
         found = {words[1] & 0xffffffff, words[1] >> 32};
-    } else if (r.counts == rule::libcxx && words.size() >= 3) {
+    } else if (r.counts == word_rule::libcxx && words.size() >= 3) {
         found = {words[1] + 1, words[2] + 1};
     } else {
         return {};
@@ -255,17 +243,17 @@ std::optional<counts> type_namer::counts_of(type_id_t id, std::span<std::uint64_
     return found;
 }
 
-address type_namer::owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const {
-    rule const r = rule_of(id);
-    if (r.pointer_word < 0) return 0;
+address image_naming::owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const {
+    std::int8_t const pointer_word = (*this)[id].rule.pointer_word;
+    if (pointer_word < 0) return 0;
     // A deleter with captures lies in front of the pointer, so it is the first word that leads to a block;
     // the allocator of a recycled object leads to the begin of its own.
-    for (std::size_t i = static_cast<std::size_t>(r.pointer_word); i < words.size(); ++i)
+    for (std::size_t i = static_cast<std::size_t>(pointer_word); i < words.size(); ++i)
         if (words[i] != m_heap[b].begin && m_heap.find(words[i]).index != k_no_block) return words[i];
     return 0;
 }
 
-std::vector<type_id_t> type_namer::name_all() {
+std::vector<type_id_t> image_naming::name_all() {
     std::vector<type_id_t> ids(m_heap.states.size(), k_buffer);
     reference_reader reader(m_image, m_heap);
     reader.first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
@@ -277,7 +265,7 @@ std::vector<type_id_t> type_namer::name_all() {
         if (to != k_no_block && ids[to] == k_buffer) ids[to] = id;
     };
     reader.first_words(k_scanned / 8, [&](block_index b, std::span<std::uint64_t const> words) {
-        if (type_id_t const owned = rule_of(ids[b]).owned; owned != k_buffer)
+        if (type_id_t const owned = (*this)[ids[b]].rule.owned; owned != k_buffer)
             name_other(owned_by(b, ids[b], words), owned);
         // | functor | | manager | invoker |: the last two are functions of one file.
         for (std::size_t at = 0; at + 3 < words.size(); ++at)

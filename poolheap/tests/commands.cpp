@@ -11,6 +11,8 @@
 #include <fstream>
 #include <iterator>
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace poolheap::test {
@@ -89,6 +91,29 @@ TEST(Holders, LocalVariablesOfAnyThreadHaveTheirNames) {
         EXPECT_EQ(in_queues, 1300U) << all["holders"].dump(1);
         EXPECT_GE(in_maps, 1290U) << all["holders"].dump(1);
     }
+}
+
+TEST(Run, AsksThatArriveDuringTheReportAtExitLoseNothing) {
+    std::string const path =
+        std::filesystem::temp_directory_path() / ("poolheap-run-" + std::to_string(::getpid()));
+    int const child = ::fork();
+    if (child == 0)
+        ::_exit(run_command({"/bin/sh", "-c", "exit 7"}, POOLHEAP_TEST_PRELOAD,
+                            {.output = path, .html = {}, .folded = {}, .json = false}));
+    int status = 0;
+    // A program that has ended is not waited for twice.
+    while (::waitpid(child, &status, WNOHANG) == 0) {
+        std::string const id = std::to_string(child);
+        int program = 0;
+        std::ifstream("/proc/" + id + "/task/" + id + "/children") >> program;
+        std::string state;
+        std::ifstream("/proc/" + std::to_string(program) + "/stat") >> state >> state >> state;
+        if (state == "t") ::kill(child, SIGUSR2);
+        ::usleep(500);
+    }
+    std::filesystem::remove(path);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
 TEST(Holders, AContainerIsOneLine) {

@@ -75,10 +75,13 @@ public:
                      strength how = strength::unknown) {
         m_members[{type, offset}] = {std::move(name), how};
     }
-    void add_thread(thread t, address stack_begin, std::vector<std::uint64_t> words) {
+    // With another path than [stack], the image has one of that name, too.
+    void add_thread(thread t, address stack_begin, std::vector<std::uint64_t> words,
+                    std::string path = "[stack]") {
         m_threads.push_back(std::move(t));
         m_stack_begin = stack_begin;
         m_stack = std::move(words);
+        m_stack_path = std::move(path);
     }
 
     graph build() {
@@ -88,7 +91,9 @@ public:
                       {k_blocks, m_next + 0x10000, true, true, false, "", 0}};
         if (!m_stack.empty())
             m_mappings.push_back(
-                {m_stack_begin, m_stack_begin + 8 * m_stack.size(), true, true, false, "[stack]", 0});
+                {m_stack_begin, m_stack_begin + 8 * m_stack.size(), true, true, false, m_stack_path, 0});
+        if (m_stack_path != "[stack]")
+            m_mappings.push_back({0x7fff00000000, 0x7fff00001000, true, true, false, "[stack]", 0});
         return graph(*this, m_heap, *this);
     }
     block_index index_of(address a) const { return m_heap.find(a).index; }
@@ -131,6 +136,7 @@ private:
     std::vector<type_id_t> m_of_block;
     std::vector<std::uint64_t> m_words, m_data, m_stack;
     address m_stack_begin = 0x7ffe00000000;
+    std::string m_stack_path;
     std::map<std::string, address> m_globals;
     std::vector<counts> m_counts;
     std::map<std::pair<std::string, std::uint64_t>, member> m_members;

@@ -109,6 +109,18 @@ TEST(Graph, WordsBelowAStackPointerReachNothing) {
     }
 }
 
+TEST(Graph, WordsBelowAFibreOnMemoryOfMallocAreOtherObjects) {
+    constexpr address memory = 0x7f8000000000;
+    fake_heap h;
+    address const held = h.add("Held", kind::shared), live = h.add("Live", kind::shared);
+    std::vector<std::uint64_t> words(128, 0);
+    words[10] = held, words[100] = live;
+    h.add_thread({7, "", {}, memory + 8 * 80, 0x7ffff0000000}, memory, words, "");
+    graph const g = h.build();
+    EXPECT_TRUE(g.is_reachable(h.index_of(held)));
+    EXPECT_TRUE(g.is_reachable(h.index_of(live)));
+}
+
 TEST(Graph, ARegisterIsARoot) {
     fake_heap h;
     address const a = h.add("A", kind::shared);
@@ -248,7 +260,7 @@ TEST(Leaks, AnObjectThatOwnsItselfBesideItsWeakReferenceIsACycle) {
     leaks const found = find_leaks(h.build());
     ASSERT_EQ(found.groups.size(), 1u);
     EXPECT_TRUE(found.groups[0].is_cycle);
-    EXPECT_EQ(found.groups[0].steps[0].member, "on_data");
+    EXPECT_EQ(found.groups[0].cycle[0].member, "on_data");
 }
 
 TEST(Leaks, APlainPointerBackMakesNoCycle) {
@@ -292,6 +304,19 @@ TEST(Retained, WhatOneHolderKeepsCountsForItAndWhatTwoKeepForNeither) {
     EXPECT_EQ(tree.by_type.at("A"), 128u);
     EXPECT_EQ(tree.by_type.at("B"), 64u);
     EXPECT_EQ(tree.parts[0].retained, 256u);
+}
+
+TEST(Retained, WhatIsLostHasAPartAlsoIfItLeadsNowhere) {
+    fake_heap h;
+    h.add("Lost", kind::shared);
+    h.refer_from_global("g", 0, h.add("A", kind::shared));
+    graph const g = h.build();
+    type_tree const tree = find_retained(g, find_leaks(g));
+    EXPECT_EQ(tree.parts[0].retained, 128u);
+    EXPECT_EQ(tree.by_type.at("Lost"), 64u);
+    auto const lost = std::ranges::find(tree.parts, "lost: nothing reaches it", &type_tree::part::name);
+    ASSERT_NE(lost, tree.parts.end());
+    EXPECT_EQ(lost->retained, 64u);
 }
 
 TEST(Retained, AListIsOnePartHoweverLong) {

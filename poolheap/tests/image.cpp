@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "image.hpp"
+#include "naming.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,6 +36,12 @@ TEST(Image, AnAddressLeadsToItsMapping) {
     EXPECT_EQ(image.find_mapping(0x1000), image.all.data());
     EXPECT_EQ(image.find_mapping(0x1fff), image.all.data());
     EXPECT_EQ(image.find_mapping(0x2000), nullptr);
+}
+
+TEST(Image, OfADamagedFileWithCodeEverywhereIsNamedInAMoment) {
+    fake_image image;
+    image.all = {{0x1000, ~poolheap::address{4095}, true, false, true, "", 0}};
+    EXPECT_TRUE(poolheap::names_of(image, poolheap::heap())->name_all().empty());
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ TEST(Members, WordsHaveTheNamesOfMembersAlsoInBasesAndContainers) {
         EXPECT_EQ(o.name_at("listed[0]", 8).substr(0, 13), "list node of ");
         EXPECT_EQ(o.name_at("queue[0].watcher"), "app::place[]::[].watcher weak");
         EXPECT_EQ(o.name_at("owned->peer"), "app::plain::peer raw");
+        EXPECT_EQ(o.name_at("large->behind"), "app::large::behind strong");
         // A lambda in a std::function holds the session.
         address const functor =
             *o.from->get<address>(o.program.at("on_close") + (t.name.starts_with("libc++") ? 32 : 0));

@@ -76,6 +76,11 @@ TEST(Types, BlocksSayWhatTheyHold) {
     }
 }
 
+TEST(Types, AFunctionSaysWhatItHoldsAlsoWhereCodeCrossesAMebibyte) {
+    recorded o(compile("functions", default_toolchain(), "-no-pie -Wl,-Ttext-segment=0xffe000"));
+    EXPECT_EQ(o.type_at("functor").name, "main::{lambda()#1}");
+}
+
 TEST(Types, AStrippedProgramSaysTheSameByItsTypeInformation) {
     for (toolchain const& t : toolchains()) {
         SCOPED_TRACE(t.name);

@@ -30,6 +30,10 @@ struct place {
     std::shared_ptr<connection> owner;
     std::weak_ptr<connection> watcher;
 };
+struct large {
+    char room[100'000]{};
+    std::shared_ptr<connection> behind;
+};
 struct session : base, std::enable_shared_from_this<session> {
     std::shared_ptr<connection> conn = std::make_shared<connection>();
     std::vector<std::shared_ptr<connection>> all{conn, conn, conn};
@@ -42,6 +46,7 @@ struct session : base, std::enable_shared_from_this<session> {
     std::function<void()> on_close;
     place places[2];
     connection* raw = conn.get();
+    std::shared_ptr<large> in_large = std::make_shared<large>();
 };
 std::map<int, std::shared_ptr<session>> g_table;
 std::shared_ptr<session>& first() {
@@ -76,6 +81,7 @@ int main() {
     say("places[1].owner", &s.places[1].owner);
     say("raw", &s.raw);
     say("label", &s.label);
+    say("large->behind", &s.in_large->behind);
     say("self", static_cast<std::enable_shared_from_this<session>*>(&s));
     say("conn->session", &s.conn->session);
     say("g_table", &g_table);
