@@ -70,7 +70,8 @@ if(NOT WIN32 AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*(address|thread|
     set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS POOLED_STATIC=1)
     target_link_options(${target} PRIVATE LINKER:-z,nodelete LINKER:-z,initfirst)
     foreach(each IN ITEMS pooled_${name} ${target})
-      target_compile_options(${each} PRIVATE -ftls-model=initial-exec)
+      # A program may replace some of the functions. Without the second option, Clang calls and inlines those of this file.
+      target_compile_options(${each} PRIVATE -ftls-model=initial-exec -fsemantic-interposition)
       target_compile_definitions(${each} PRIVATE POOLED_INITIAL_EXEC=1)
       set_target_properties(${each} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                                                POSITION_INDEPENDENT_CODE ON)

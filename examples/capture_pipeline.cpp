@@ -311,7 +311,8 @@ result run(std::string const& from, std::string const& to, std::size_t bound, bo
     dump const out = open_dump(file.get(), to);
     Packets packets(bound);
     auto const shared = pooled::make_shared<pipeline>();
-    auto& [parsed, matched] = *shared;
+    auto& parsed = shared->parsed;
+    auto& matched = shared->matched;
     counters count;
     std::mutex mutex;
     std::condition_variable changed;
@@ -327,10 +328,9 @@ result run(std::string const& from, std::string const& to, std::size_t bound, bo
                         static_cast<unsigned long long>(count.flows.load()), packets.in_use(),
                         static_cast<unsigned long long>(count.waits.load()));
     });
-    std::thread reader([&, &parsed = parsed] { read_packets(file.get(), packets, parsed, count); });
-    std::thread matcher(
-        [&, &parsed = parsed, &matched = matched] { match_packets<Allocator>(parsed, matched, count); });
-    std::thread writer([&, &matched = matched] {
+    std::thread reader([&] { read_packets(file.get(), packets, parsed, count); });
+    std::thread matcher([&] { match_packets<Allocator>(parsed, matched, count); });
+    std::thread writer([&] {
         if (is_stuck) std::this_thread::sleep_for(24h);
         write_packets(matched, out.get(), count);
     });

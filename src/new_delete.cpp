@@ -81,7 +81,7 @@ constexpr auto k_offset_of = [] {
 }();
 static_assert(thread_cache::offset_of(k_inlined_classes) <= gate::k_limit &&
               slab::k_nowhere >= gate::k_limit && k_max_block_bytes == gate::k_limit);
-[[nodiscard]] POOLED_ALWAYS_INLINE std::size_t offset_of(std::size_t bytes) noexcept {
+[[nodiscard, maybe_unused]] POOLED_ALWAYS_INLINE std::size_t offset_of(std::size_t bytes) noexcept {
     return k_offset_of[(bytes - 1) / k_new_align];
 }
 

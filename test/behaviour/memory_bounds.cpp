@@ -144,8 +144,8 @@ TEST(large_blocks, that_a_program_takes_again_long_after_return_each_time) {
 
 TEST(large_blocks, that_a_thread_has_cached_serve_small_ones_before_the_pool_grows) {
     pooled::pool pool;
-    for (std::size_t const kib : {1024, 2048, 3072})
-        test::held_blocks(pool, kib * k_kib - k_guard_bytes).take(1);
+    for (std::size_t mib = 1; mib <= 3; ++mib)
+        test::held_blocks(pool, mib * k_mib - k_guard_bytes).take(1);
     std::size_t const before = pool.stats().upstream_bytes;
     test::held_blocks blocks(pool, 64 - k_guard_bytes, 8);
     blocks.take(5 * k_mib / 64);

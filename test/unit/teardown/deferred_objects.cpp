@@ -58,7 +58,7 @@ protected:
         return *static_cast<deferred_objects*>(test::core_of(*pool).extension());
     }
     [[nodiscard]] bool is_any_left() { return store().look().is_any_left; }
-    void close() { pool.reset(); }
+    void close() { owner.reset(); }
     // Runs `work` on a thread whose deferred objects, and younger thread_local objects, are gone.
     template <class Work>
     void on_a_thread_that_ends(Work work) {
@@ -75,8 +75,9 @@ protected:
 
     std::atomic<int> destroyed{0};
     std::atomic<int> dropped{0};
-    std::optional<pooled::pool> pool{std::in_place,
-                                     pooled::pool_options{.teardown = pooled::teardown::incremental}};
+    std::optional<pooled::pool> owner{std::in_place,
+                                      pooled::pool_options{.teardown = pooled::teardown::incremental}};
+    pooled::pool* const pool = &*owner;  // an object that is destroyed while it closes uses it
     test::sleeper other;
 };
 
