@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -134,6 +135,9 @@ std::string owners_found(graph const& g, target const& of) {
 }
 
 json load(std::string const& report_or_image) {
+    if (std::error_code e;
+        std::filesystem::symlink_status(report_or_image, e).type() == std::filesystem::file_type::fifo)
+        throw error(report_or_image + " is a named pipe, which may never end: write the report to a file.");
     // A core file begins with ELF's magic, a report with a brace.
     std::ifstream file(report_or_image);
     bool const is_number = report_or_image.find_first_not_of("0123456789") == std::string::npos;

@@ -251,10 +251,8 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
     std::set<address> directories;
     std::set<std::string> unknown;
     bool is_any = false;
-    address previous = 0;
     for (mapping const& m : from.mappings()) {
-        if (!m.readable || m.offset != 0 || m.begin == previous) continue;
-        previous = m.begin;
+        if (!m.readable || m.offset != 0) continue;
         auto const file = loaded_file_at(from, m.begin);
         for (loaded_file::note const& note : file ? file->notes : std::vector<loaded_file::note>()) {
             if (note.name != inspect::k_note_name) continue;

@@ -170,11 +170,15 @@ private:
         std::unordered_map<std::uint64_t, evidence> known;
         std::vector<std::uint32_t> self_weak(m_blocks.size(), 0);
         auto const each = [&](auto&& visit) {
-            for (std::uint32_t source = 0; source < m_blocks.size(); ++source)
-                for (reference& r : references(source))
+            for (std::uint32_t source = 0; source < m_blocks.size(); ++source) {
+                type_id_t const holder = m_graph.type_id(m_blocks[source]);
+                for (reference& r : references(source)) {
+                    std::uint64_t const offset = m_graph.names()[holder].member_offset(r.offset);
                     if (r.owns)
-                        visit(source, r, known[class_of(source, r)],
+                        visit(source, r, known[std::uint64_t{holder} << 32 | (offset & 0xffffffff)],
                               r.is_counted ? m_counts[r.target] : owner_counts{});
+                }
+            }
         };
         each([&](std::uint32_t source, reference& r, evidence& of, owner_counts const& target) {
             strength const how = m_graph.names().at(m_graph.type_id(m_blocks[source]), r.offset).how;
@@ -264,10 +268,6 @@ private:
 
     [[nodiscard]] std::span<reference> references(std::uint32_t of) {
         return std::span(m_references).subspan(m_first[of], m_first[of + 1] - m_first[of]);
-    }
-    [[nodiscard]] std::uint64_t class_of(std::uint32_t source, reference const& r) const {
-        type_id_t const holder = m_graph.type_id(m_blocks[source]);
-        return std::uint64_t{holder} << 32 | (m_graph.names()[holder].member_offset(r.offset) & 0xffffffff);
     }
 
     graph const& m_graph;

@@ -33,10 +33,18 @@ public:
     // visit(address where, block_index target, address word) for each reference in a range; holes are left out.
     template <class Visit>
     void in_range(address begin, address end, Visit&& visit) {
-        for_each_window((begin + k_word - 1) / k_word * k_word, end, [&](address from, std::size_t words) {
-            for (std::size_t i = 0; i < words; ++i)
-                visit_word(i, words, from, visit);
-        });
+        begin = (begin + k_word - 1) / k_word * k_word;
+        while (begin + k_word <= end) {
+            std::size_t const wanted = std::min<std::size_t>(k_window, (end - begin) / k_word * k_word);
+            std::size_t const words = load(begin, wanted);
+            for (std::size_t i = 0; i < words; ++i) {
+                heap::hit const to = find(m_window[i]);
+                if (to.index != k_no_block && !is_end(to, i, words))
+                    visit(begin + i * k_word, to.index, m_window[i]);
+            }
+            begin += words * k_word;
+            if (words * k_word < wanted) begin = begin / k_page * k_page + k_page;
+        }
     }
 
     // visit(std::uint64_t offset, block_index target, address word) for each reference in a block.
@@ -51,20 +59,12 @@ public:
     template <class Visit>
     void in_blocks(Visit&& visit) {
         for (slab const& s : m_heap.slabs) {
-            for_each_window(s.begin, s.end(), [&](address from, std::size_t words) {
-                for (std::size_t i = 0; i < words;) {
-                    std::uint64_t const slot = (from + i * k_word - s.begin) / s.bytes;
-                    address const begin = s.begin + slot * s.bytes;
-                    block_index const source = s.first + static_cast<block_index>(slot);
-                    std::size_t const end = std::max<std::size_t>(
-                        i + 1, std::min<std::size_t>(words, (begin + s.bytes - from) / k_word));
-                    if (m_heap.states[source] != no_block)
-                        for (; i < end; ++i)
-                            visit_word(i, words, from, [&](address where, block_index to, address word) {
-                                visit(source, where - begin, to, word);
-                            });
-                    i = end;
-                }
+            block_index source = s.first;
+            address begin = s.begin;
+            in_range(s.begin, s.end(), [&](address where, block_index to, address word) {
+                for (; where - begin >= s.bytes; begin += s.bytes)
+                    ++source;
+                if (m_heap.states[source] != no_block) visit(source, where - begin, to, word);
             });
         }
     }
@@ -100,23 +100,6 @@ private:
 
     [[nodiscard]] heap::hit find(address word) const {
         return word - m_lowest < m_highest - m_lowest ? m_heap.find(word) : heap::hit{};
-    }
-
-    // visit(address from, number of words) for each part of a range that was read into the window.
-    template <class Visit>
-    void for_each_window(address begin, address end, Visit&& visit) {
-        while (begin + k_word <= end) {
-            std::size_t const wanted = std::min<std::size_t>(k_window, (end - begin) / k_word * k_word);
-            std::size_t const words = load(begin, wanted);
-            visit(begin, words);
-            begin += words * k_word;
-            if (words * k_word < wanted) begin = begin / k_page * k_page + k_page;
-        }
-    }
-    template <class Visit>
-    void visit_word(std::size_t i, std::size_t words, address from, Visit&& visit) const {
-        heap::hit const to = find(m_window[i]);
-        if (to.index != k_no_block && !is_end(to, i, words)) visit(from + i * k_word, to.index, m_window[i]);
     }
 
     // A vector's end may be the begin of the next block, and no reference to it: begin, end and capacity are (b, e, e), (b, between, e), or

@@ -4,7 +4,6 @@
 #include "image.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 namespace poolheap {
@@ -12,8 +11,6 @@ namespace poolheap {
 namespace {
 
 constexpr int k_version = 1;
-
-std::string known_type(graph const& in, type_id_t id) { return in.names()[id].shown_name(); }
 
 void sort_rows(json& rows, char const* figure) {
     std::sort(rows.begin(), rows.end(), [&](json const& a, json const& b) {
@@ -58,7 +55,7 @@ json find_holders(graph& in, std::vector<bool> const& marked) {
     for (auto const& [key, s] : sums) {
         auto const of = static_cast<type_id_t>(key >> 48), from = static_cast<type_id_t>(key >> 32);
         type const& t = in.names()[from];
-        rows[{is_all ? known_type(in, of) : "", in.holder_of(from, key & 0xffffffff),
+        rows[{is_all ? in.names()[of].shown_name() : "", in.holder_of(from, key & 0xffffffff),
               t.owner == k_no_root ? "" : t.name}]
             .add(s);
     }
@@ -71,7 +68,7 @@ json find_holders(graph& in, std::vector<bool> const& marked) {
         holder const& h = in(std::get<1>(key));
         bool const is_root = h.root != k_no_root;
         all.push_back({{"of", std::get<0>(key)},
-                       {"type", is_root ? "" : known_type(in, h.type)},
+                       {"type", is_root ? "" : in.names()[h.type].shown_name()},
                        {"root", is_root ? in.roots()[h.root].name : ""},
                        {"offset", h.offset},
                        {"member", h.member},
@@ -114,7 +111,7 @@ report make_report(graph& of, report_options const& options) {
     for (auto const& [k, s] : sums) {
         auto const id = static_cast<type_id_t>(k >> 32);
         type const& t = of.names()[id];
-        sum& row = rows[{(k & 1 ? "idle " : "") + known_type(of, id), name_of(t.kind),
+        sum& row = rows[{(k & 1 ? "idle " : "") + of.names()[id].shown_name(), name_of(t.kind),
                          blocks.pools[(k & 0xffffffff) >> 1]}];
         row.objects += s.objects, row.bytes += s.bytes, row.weak_only += s.weak_only;
         objects += s.objects, bytes += s.bytes, unnamed += t.is_nameless() ? s.bytes : 0;
@@ -153,10 +150,9 @@ void write_json(std::ostream& to, json const& all) {
     to << all.dump(1, ' ', false, json::error_handler_t::replace) << '\n';
 }
 
-json read_json(std::string const& path) {
-    std::ifstream from(path);
-    if (!from) throw error("The report " + path + " cannot be opened.");
-    return read_json(from, path);
+std::size_t typed_percent(json const& all) {
+    std::size_t const bytes = all["bytes"], unnamed = all["unnamed_bytes"];
+    return bytes == 0 ? 100 : (bytes - unnamed) * 100 / bytes;
 }
 
 json read_json(std::istream& from, std::string const& path) {

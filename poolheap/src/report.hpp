@@ -31,8 +31,9 @@ struct report_options {
 
 void write_json(std::ostream& to, json const& all);
 // Throws error for what is no report of this program.
-[[nodiscard]] json read_json(std::string const& path);
 [[nodiscard]] json read_json(std::istream& from, std::string const& path);
+// Of the bytes, rounded down.
+[[nodiscard]] std::size_t typed_percent(json const& all);
 // What grew from one report to another: types, holders and groups of lost objects, with what they grew by.
 [[nodiscard]] json find_growth(json const& before, json const& after);
 

@@ -190,7 +190,6 @@ void write_table(std::ostream& to, char const* heading, std::vector<column> colu
 void write_html(std::ostream& to, report const& r) {
     json const &all = r.all, &types = all["types"], &lost = all["leaks"];
     std::string const program = escaped(all["program"].get<std::string>());
-    std::size_t const bytes = all["bytes"], unnamed = all["unnamed_bytes"];
     to << R"(<!doctype html>
 <html lang="en">
 <head>
@@ -212,7 +211,7 @@ void write_html(std::ostream& to, report const& r) {
         to << "<li class=\"" << kind << "\"><h3>" << what << "</h3><p class=\"figure\">" << escaped(figure)
            << "</p><p>" << escaped(said) << "</p></li>\n";
     };
-    card("", "The heap", in_bytes(bytes),
+    card("", "The heap", in_bytes(all["bytes"]),
          plural(all["objects"], "object") + " of " + plural(types.size(), "type"));
     if (!types.empty())
         card("", "Most bytes", types[0]["type"],
@@ -222,7 +221,7 @@ void write_html(std::ostream& to, report const& r) {
     else
         card("bad", "Lost", in_bytes(lost["bytes"]),
              plural(lost["objects"], "object") + " that nothing reaches");
-    card("", "Named", std::to_string(bytes == 0 ? 100 : 100 - unnamed * 100 / bytes) + "%",
+    card("", "Named", std::to_string(typed_percent(all)) + "%",
          "of the bytes have a type; of the rest, the holder is shown");
     to << "</ul>\n";
     if (!r.retained.parts.empty() && r.retained.parts[0].retained != 0) {

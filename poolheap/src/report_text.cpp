@@ -166,10 +166,9 @@ std::vector<column> holder_columns() {
 }
 
 void print_census(std::ostream& to, report const& r) {
-    std::size_t const bytes = r.all["bytes"], unnamed = r.all["unnamed_bytes"];
-    to << plural(r.all["objects"], "object") << ", " << in_bytes(bytes) << ", of "
+    to << plural(r.all["objects"], "object") << ", " << in_bytes(r.all["bytes"]) << ", of "
        << plural(r.all["types"].size(), "type");
-    if (bytes != 0) to << "; " << 100 - (unnamed * 100 + bytes - 1) / bytes << "% of the bytes have a type";
+    if (r.all["bytes"] != 0) to << "; " << typed_percent(r.all) << "% of the bytes have a type";
     print_table(to << ".\n\n", census_columns(r), r.all["types"], false);
 }
 

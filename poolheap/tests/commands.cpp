@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +50,14 @@ TEST(Diff, OfAServerThatLosesOneSessionInAThousandNamesThatTypeFirst) {
     ASSERT_FALSE(diff["leaks"].empty());
     EXPECT_NE(std::string(diff["leaks"][0]["group"]).find("app::session::on_timer"), std::string::npos);
     EXPECT_GE(diff["leaks"][0]["times"], 39);
+}
+
+TEST(Diff, RefusesANamedPipeInsteadOfWaitingForIt) {
+    std::string const path =
+        std::filesystem::temp_directory_path() / ("poolheap-pipe-" + std::to_string(::getpid()));
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    EXPECT_THROW(diff_command(path, path, {}), error);
+    std::filesystem::remove(path);
 }
 
 TEST(Path, LeadsFromAGlobalThroughTheContainerToTheObject) {
