@@ -11,6 +11,10 @@
 // libpooled-new.so has this source, too, but no program's pools.
 #if !POOLED_PRELOADED
 namespace {
-[[gnu::constructor(101)]] void offer_default_pool() { pooled::detail::g_registry.add_program(); }
+// The kernel enables the barrier in microseconds now, and in 12 ms once other threads run.
+[[gnu::constructor(101)]] void offer_default_pool() {
+    static_cast<void>(pooled::detail::platform::has_heavy_barrier());
+    pooled::detail::g_registry.add_program();
+}
 }  // namespace
 #endif

@@ -72,6 +72,16 @@ constexpr bool k_has_libcpp = false;
                             }) == 7;
 }
 
+#if POOLED_STATIC || POOLED_SHARED
+// Of a static object, before any pool: 0 if the process may use the barrier. With other threads, the kernel would take 12 ms to allow it.
+long const g_barrier_at_start = ::syscall(__NR_membarrier, 8, 0, 0);  // MEMBARRIER_CMD_PRIVATE_EXPEDITED
+
+TEST(a_program_with_the_compiled_library, may_use_the_barrier_before_its_first_pool) {
+    if (POOLED_HAS_MEMBARRIER == 0) GTEST_SKIP() << "there is none";
+    EXPECT_EQ(g_barrier_at_start, 0);
+}
+#endif
+
 // From here on, in all threads.
 [[nodiscard]] bool refuse_membarrier() {
     sock_filter filter[] = {
