@@ -38,8 +38,8 @@ public:
         }
     }
 
-    // Adds its sound; false when it is over.
-    bool add_to(std::array<float, k_frames>& out) noexcept {
+    // Adds its sound; false when it is over. Not inline: GCC compiles the loop with and without a branch, as the code around it is.
+    [[gnu::noinline]] bool add_to(std::array<float, k_frames>& out) noexcept {
         for (float& sample : out) {
             std::size_t const next = m_at + 1 == m_period ? 0 : m_at + 1;
             sample += m_string[m_at] * 0.1F;
