@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -222,6 +223,50 @@ TEST(CoreFile, ThatIsNoneIsRefusedInASentence) {
     EXPECT_THROW(static_cast<void>(open_image("/does/not/exist")), error);
     EXPECT_THROW(static_cast<void>(open_image("/dev/zero")), error);
     EXPECT_THROW(static_cast<void>(open_image("/tmp")), error);
+}
+
+TEST(CoreFile, WithMoreMappingsThanItsHeaderCanCountHasThemAll) {
+    constexpr std::uint32_t k_mappings = 70'000;
+    auto const bytes_of = [](auto const& part) {
+        return std::string(reinterpret_cast<char const*>(&part), sizeof part);
+    };
+    Elf64_Nhdr const note{5, 200, NT_PRSTATUS};
+    std::string const thread = bytes_of(note) + std::string("CORE\0\0\0\0", 8) + std::string(200, '\0');
+    Elf64_Ehdr header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_type = ET_CORE;
+    header.e_machine = EM_X86_64;
+    header.e_phnum = PN_XNUM;  // the first section has the number
+    header.e_shoff = sizeof header;
+    header.e_phoff = sizeof header + sizeof(Elf64_Shdr);
+    Elf64_Shdr section{};
+    section.sh_info = k_mappings + 1;
+    std::string content = bytes_of(header) + bytes_of(section);
+    Elf64_Phdr segment{};
+    segment.p_type = PT_NOTE;
+    segment.p_offset = header.e_phoff + (k_mappings + 1) * sizeof segment;
+    segment.p_filesz = thread.size();
+    content += bytes_of(segment);
+    segment = {.p_type = PT_LOAD,
+               .p_flags = PF_R,
+               .p_offset = 0,
+               .p_vaddr = 0,
+               .p_paddr = 0,
+               .p_filesz = 4096,
+               .p_memsz = 4096,
+               .p_align = 4096};
+    for (std::uint32_t i = 1; i <= k_mappings; ++i) {
+        segment.p_vaddr = i * 8192;
+        content += bytes_of(segment);
+    }
+    fs::path const path = fs::temp_directory_path() / ("poolheap-core-" + std::to_string(::getpid()));
+    std::ofstream(path, std::ios::binary) << content + thread;
+    auto const from = open_image(path.string());
+    fs::remove(path);
+    EXPECT_EQ(from->mappings().size(), k_mappings);
+    EXPECT_EQ(from->get<std::uint32_t>(k_mappings * 8192 + 4), header.e_ident[4] | ELFDATA2LSB << 8);
 }
 
 // Reads all that a reader of images reads.
