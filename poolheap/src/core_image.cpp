@@ -16,12 +16,6 @@ constexpr std::uint64_t k_prstatus_id = 32;
 constexpr std::uint64_t k_prstatus_registers = 112;
 constexpr std::uint64_t k_prstatus_tail = 8;  // pr_fpvalid, and padding
 
-// The text up to the first 0, or to the end.
-std::string_view text_at(std::string_view all, std::uint64_t offset) {
-    std::string_view const rest = part_of(all, offset, all.size());
-    return rest.substr(0, rest.find('\0'));
-}
-
 class core_image final : public image {
 public:
     explicit core_image(std::shared_ptr<elf_file const> file) : m_file(std::move(file)) {
@@ -110,7 +104,8 @@ private:
         std::uint64_t name = 16 + count * 24;
         for (std::uint64_t i = 0; i < count; ++i) {
             auto const range = value_at<named_range>(note, 16 + i * 24);
-            std::string_view const path = text_at(note, name);
+            std::string_view const names = part_of(note, name, note.size()),
+                                   path = names.substr(0, names.find('\0'));
             if (!range || path.empty()) return;
             m_names.emplace_back(*range, path);
             name += path.size() + 1;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 
 namespace poolheap {
 namespace {
@@ -86,22 +85,16 @@ dwarf_index::dwarf_index(symbols const& names) {
         file f;
         f.begin = m.begin, f.end = m.end;
         f.dwarf = dwfl_module_getdwarf(m.dwfl, &f.bias);
-        if (f.dwarf != nullptr) m_files.push_back(std::move(f));
+        if (f.dwarf == nullptr) continue;
+        Dwarf_CU* unit = nullptr;
+        Dwarf_Die top;
+        Dwarf_Die split;
+        while (dwarf_get_units(f.dwarf, unit, &unit, nullptr, nullptr, &top, &split) == 0)
+            f.add(split.addr != nullptr ? &split : &top, k_none);
+        std::ranges::sort(f.by_hash);
+        std::ranges::sort(f.functions);
+        m_files.push_back(std::move(f));
     }
-}
-
-std::deque<dwarf_index::file>& dwarf_index::files() {
-    if (!std::exchange(m_is_built, true))
-        for (file& f : m_files) {
-            Dwarf_CU* unit = nullptr;
-            Dwarf_Die top;
-            Dwarf_Die split;
-            while (dwarf_get_units(f.dwarf, unit, &unit, nullptr, nullptr, &top, &split) == 0)
-                f.add(split.addr != nullptr ? &split : &top, k_none);
-            std::ranges::sort(f.by_hash);
-            std::ranges::sort(f.functions);
-        }
-    return m_files;
 }
 
 void dwarf_index::file::add(Dwarf_Die* parent, std::uint32_t parent_entry) {
@@ -154,7 +147,7 @@ std::optional<Dwarf_Die> dwarf_index::find(std::string const& name, bool is_vari
     if (name.empty()) return {};
     std::string const key = key_of(name);
     std::uint32_t const hash = hash_of(name);
-    for (file& f : files())
+    for (file& f : m_files)
         for (auto const& [h, i] :
              std::ranges::equal_range(f.by_hash, hash, {}, &std::pair<std::uint32_t, std::uint32_t>::first))
             if ((f.entries[i].tag == DW_TAG_variable) == is_variable && key_of(f.qualified_name(i)) == key)
@@ -163,7 +156,7 @@ std::optional<Dwarf_Die> dwarf_index::find(std::string const& name, bool is_vari
 }
 
 std::optional<Dwarf_Die> dwarf_index::class_of_function(address function) {
-    for (file& f : files()) {
+    for (file& f : m_files) {
         if (function < f.begin || function >= f.end) continue;
         auto const at = std::ranges::lower_bound(f.functions, std::pair(function - f.bias, std::uint32_t{0}));
         if (at == f.functions.end() || at->first != function - f.bias) return {};
@@ -187,7 +180,7 @@ std::string dwarf_index::type_name(Dwarf_Die type) {
     auto const [known, is_new] = m_names.try_emplace(type.addr);
     if (!is_new) return known->second;
     std::string name = text_in(type, DW_AT_name);
-    for (file& f : files())
+    for (file& f : m_files)
         if (std::uint32_t const i =
                 is_class(tag) && f.dwarf == dwarf_cu_getdwarf(type.cu) ? f.entry_of(type) : k_none;
             i != k_none)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The classes and variables in the debug information of an image's files, by name. Built when first asked for, in one walk over all
-// entries: memory is up to 40 bytes for each class, variable, function and namespace.
+// The classes and variables in the debug information of an image's files, by name. Built in one walk over all entries:
+// memory is up to 40 bytes for each class, variable, function and namespace.
 
 #include "symbols.hpp"
 
 #include <dwarf.h>
 
-#include <deque>
 #include <map>
 
 namespace poolheap {
@@ -59,11 +58,7 @@ private:
         [[nodiscard]] std::uint32_t entry_of(Dwarf_Die const& die) const;
         [[nodiscard]] std::string qualified_name(std::uint32_t entry) const;
     };
-    // Reads them when first asked.
-    [[nodiscard]] std::deque<file>& files();
-
-    std::deque<file> m_files;
-    bool m_is_built = false;
+    std::vector<file> m_files;
     std::map<void*, std::string> m_names;
 };
 

@@ -67,6 +67,7 @@ private:
         std::vector<std::pair<Dwarf_Die, std::string>> classes;  // that contain it, with their names
         std::optional<Dwarf_Die> word;                           // its type; empty: not known
     };
+    [[nodiscard]] dwarf_index& index() { return m_index ? *m_index : m_index.emplace(m_symbols); }
     [[nodiscard]] std::optional<Dwarf_Die> layout(type_id_t id);
     [[nodiscard]] std::optional<Dwarf_Die> find_class(type const& t);
     [[nodiscard]] place place_of(Dwarf_Die of, std::uint64_t offset);
@@ -83,7 +84,7 @@ private:
 
     image const& m_image;
     symbols m_symbols;
-    dwarf_index m_index{m_symbols};
+    std::optional<dwarf_index> m_index;  // when it is first needed
     heap const& m_heap;
     std::unordered_map<address, type_id_t> m_by_word;        // words that lead into a file
     std::unordered_map<std::uint64_t, type_id_t> m_counted;  // by number, kind and word of the header

@@ -86,14 +86,6 @@ std::vector<mapping> read_mappings(int pid) {
     return all;
 }
 
-std::vector<int> thread_ids(int pid) {
-    std::vector<int> ids;
-    std::error_code e;
-    for (auto const& one : std::filesystem::directory_iterator(proc(pid, "task"), e))
-        ids.push_back(std::atoi(one.path().filename().c_str()));
-    return ids;
-}
-
 std::size_t read_process(int pid, address from, std::span<std::byte> to) {
     std::size_t done = 0;
     while (done < to.size()) {
@@ -130,8 +122,10 @@ public:
         // A thread that runs may start another one, so until a look finds none.
         for (bool found = true; found;) {
             found = false;
-            for (int const id : thread_ids(pid))
-                if (m_seen.insert(id).second) stop(id), found = true;
+            std::error_code e;
+            for (auto const& one : std::filesystem::directory_iterator(proc(pid, "task"), e))
+                if (int const id = std::atoi(one.path().filename().c_str()); m_seen.insert(id).second)
+                    stop(id), found = true;
         }
         if (m_threads.empty()) refuse(pid, m_error);
     }

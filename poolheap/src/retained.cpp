@@ -149,7 +149,6 @@ void dominators::find() {
 
 type_tree dominators::tree() const {
     type_tree tree;
-    constexpr std::uint32_t k_no_type = k_none;
     std::vector<std::uint32_t> types;  // of parts
     std::unordered_map<std::uint64_t, std::uint32_t> children;
     // Types that have the same name are one.
@@ -169,7 +168,7 @@ type_tree dominators::tree() const {
             if (types[up] == type) return at->second = up;
         return at->second = add(parent, m_graph.names()[static_cast<type_id_t>(type)].shown_name(), type);
     };
-    add(0, "all", k_no_type);
+    add(0, "all", k_none);
     std::uint32_t several = 0;
     std::vector<std::uint32_t> part(m_node.size(), 0);
     auto const put = [&](std::uint32_t in, block_index b) {
@@ -182,12 +181,12 @@ type_tree dominators::tree() const {
         node const of = m_node[w];
         if (of + 1 == m_start) {
             if (m_lost.heads.empty()) continue;
-            part[w] = add(0, "lost: nothing reaches it", k_no_type);
+            part[w] = add(0, "lost: nothing reaches it", k_none);
         } else if (of >= m_blocks) {
-            part[w] = add(0, m_graph.roots()[of - m_blocks].name, k_no_type);
+            part[w] = add(0, m_graph.roots()[of - m_blocks].name, k_none);
         } else {
             std::uint32_t in = part[m_parent[w]];
-            if (in == 0) in = several != 0 ? several : several = add(0, "held from several roots", k_no_type);
+            if (in == 0) in = several != 0 ? several : several = add(0, "held from several roots", k_none);
             part[w] = put(in, of);
         }
         successors(of, [&](node to) {
@@ -200,7 +199,7 @@ type_tree dominators::tree() const {
         if (i != 0) tree.parts[p.parent].retained += p.retained;
     }
     for (std::size_t i = 0; i < types.size(); ++i)
-        if (types[i] != k_no_type) tree.by_type[tree.parts[i].name] += tree.parts[i].retained;
+        if (types[i] != k_none) tree.by_type[tree.parts[i].name] += tree.parts[i].retained;
     return tree;
 }
 
