@@ -18,7 +18,7 @@ from poolbench.options import option
 EPILOG = """\b
 Examples:
   poolbench doctor                     what there is to measure with, and what is missing
-  poolbench run --profile quick        measure everything: 8 minutes and the build
+  poolbench run --profile quick        measure everything: 10 minutes and the build
   poolbench report --open              the newest results as a page
   poolbench compare --bin ../main --bin . -w create_drop
   poolbench try my_type.hpp --type my::Packet --args '1500'

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from poolbench.analysis import stats
 from poolbench.analysis.estimate import Rows, fastest, matching
+from poolbench.plan.cell import Cell
 from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, STANDARDS, Description, Headline
 from poolbench.system.mallocs import OURS as OURS_PRELOADED
 
@@ -82,6 +83,15 @@ def _row(headline: Headline, workload: str, estimated: Rows, installed: Sequence
     glibcs = lead(fastest(standards)["contender"], standards, ours[OURS]) if standards else None
     found = Row(headline, workload, mallocs, ours, limit, glibcs, None, not_measured)
     return found if not_measured else replace(found, over_best=lead(found.best, list(mallocs.values()), ours[OURS]))
+
+
+def headline_of(cell: Cell, of: Description) -> Headline | None:
+    """The row whose ratio this cell decides."""
+    ours = cell.contender == OURS and cell.malloc == "glibc"
+    theirs = cell.contender == STANDARD and cell.malloc != OURS_PRELOADED
+    if not (ours or theirs) or (cell.toolchain, cell.optimisation) != (MAIN_TOOLCHAIN, "-O3"):
+        return None
+    return next((each for each in of.headlines if matching([vars(cell)], each.where)), None)
 
 
 def rows(estimated: Rows, descriptions: dict[str, Description], installed: Sequence[str] = ()) -> list[Row]:

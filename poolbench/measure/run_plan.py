@@ -48,10 +48,14 @@ class RunPlan:
 
 def states_of(plan: RunPlan, found: Results) -> list[State]:
     """The cells with what the file already holds of them."""
+    from poolbench.analysis import headlines  # SciPy takes half a second to load
+
     states = {}
     for cell in plan.cells:
         description = plan.descriptions.get(cell.workload) or default(cell.workload)
-        states[cell] = State(cell, description.measure_of(cell.variant), plan.costs.get(cell))
+        state = states[cell] = State(cell, description.measure_of(cell.variant), plan.costs.get(cell))
+        if not plan.paired and (row := headlines.headline_of(cell, description)):
+            state.headline, state.measure, state.is_ours = row.work, row.measure, cell.contender == headlines.OURS
     found = found.only(set(states))
     for cell, sample in found.samples:
         states[cell].add(sample, float(sample.get("wall_seconds", 0.0)))

@@ -2,8 +2,9 @@
 """Which cells need more samples. All cells are run in rounds, so that a change of the machine affects all cells alike.
 
 first     `least` samples of every cell, whatever it takes
-then      more of the cells that are not settled, as long as the budget lasts; when it does not suffice for a round
-          of all of them, the quickest go on: a second buys more there
+then      more of the cells that are not settled, as long as the budget lasts: those that decide a row of the summary
+          before all others; when it does not suffice for a round of all of them, the quickest go on: a second buys
+          more there
 settled   the interval of the median is narrow enough; of two executables, that of the median of their quotients: run k
           of both are neighbours in time, so a quotient is free of what both met
 """
@@ -11,9 +12,13 @@ settled   the interval of the median is narrow enough; of two executables, that 
 from __future__ import annotations
 
 import random
+import statistics
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from poolbench.plan.cell import Cell
+
+NEAR = 1.25  # times the median of the fastest: may be the fastest itself
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class State:
     cell: Cell
     measure: str  # the figure whose interval counts
     expected: float | None = None  # seconds that a run took another time
+    headline: str = ""  # the row of the summary where it is compared
+    is_ours: bool = False
     values: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # what each run took
     runs: int = 0
@@ -85,8 +92,35 @@ def settled(state: State, rule: Rule) -> bool:
     return state.narrow
 
 
+def contested(states: list[State]) -> list[State]:
+    """Of each row of the summary ours, and the mallocs that may be the fastest."""
+    rows: dict[str, list[State]] = defaultdict(list)
+    for state in states:
+        if state.headline and state.values:
+            rows[state.headline].append(state)
+    found = []
+    for row in rows.values():
+        rivals = [statistics.median(state.values) for state in row if not state.is_ours]
+        if 0 < len(rivals) < len(row):
+            found += [s for s in row if s.is_ours or statistics.median(s.values) <= NEAR * min(rivals)]
+    return found
+
+
 def spent(states: list[State]) -> float:
     return sum(sum(state.seconds) for state in states)
+
+
+def _within_budget(open_: list[State], states: list[State], rule: Rule) -> list[State]:
+    left = rule.budget - spent(states)
+    chosen = []
+    for state in sorted(open_, key=State.cost):
+        if state.cost() > left:
+            break
+        ahead = state.other is not None and state.runs > state.other.runs  # a round that was interrupted
+        if not ahead and not settled(state, rule):
+            left -= state.cost()
+            chosen.append(state)
+    return chosen
 
 
 def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
@@ -97,15 +131,7 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
         fewest = min(s.runs for s in short)
         chosen = [s for s in short if s.runs == fewest]
     else:
-        left = rule.budget - spent(states)
-        chosen = []
-        for state in sorted(states, key=State.cost):
-            if state.cost() > left:
-                break
-            ahead = state.other is not None and state.runs > state.other.runs  # a round that was interrupted
-            if not ahead and not settled(state, rule):
-                left -= state.cost()
-                chosen.append(state)
+        chosen = _within_budget(contested(states), states, rule) or _within_budget(states, states, rule)
     order = random.Random(f"{seed} {min((s.runs for s in chosen), default=0)}")
     order.shuffle(chosen)
     # Cells that differ in the executable alone are neighbours, in either order: they meet the same machine.

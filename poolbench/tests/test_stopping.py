@@ -42,6 +42,20 @@ def test_when_the_budget_does_not_suffice_the_quickest_cells_go_on():
     assert next_round(cells, Rule(least=5, budget=spent + 0.1), 1) == []
 
 
+def test_the_cells_that_decide_a_row_of_the_summary_go_on_before_quicker_ones():
+    ours, rival, slow, other = (state(name, 5, values=WIDE) for name in ("ours", "rival", "slow", "other"))
+    ours.is_ours = True
+    ours.headline = rival.headline = slow.headline = "burst"
+    slow.values = [3.0, 6.0, 9.0]
+    other.seconds = [0.1] * 5
+    rule = Rule(least=5, most=6, budget=15.5 + 2.5)
+    chosen = next_round([ours, rival, slow, other], rule, 1)
+    assert sorted(s.cell.contender for s in chosen) == ["ours", "rival"]
+    for each in chosen:
+        each.add({"ns_per_op": 2.0}, 1.0)
+    assert next_round([ours, rival, slow, other], rule, 1) == [other]
+
+
 def side(name, runs, values):
     made = state("x", runs, values=values)
     return replace(made, cell=replace(made.cell, toolchain=name))
