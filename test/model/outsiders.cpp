@@ -110,6 +110,10 @@ int main() {
     using enter_hasty = enter<false, k_race>;
     ok &= model::run<enter_as_is>("threads without a cache and one that steals keep apart", k_iterations);
     ok &= model::run<hand_over<k_success>>("a block that was handed over has one owner", k_iterations / 20);
+    simulation::g_has.orders = false;
+    ok &= model::run<hand_over<k_race>>(
+        "without the orders of its atomics a block that was handed over has two", k_iterations / 20);
+    simulation::g_has.orders = true;
     ok &= model::run<enter_hasty>("without waiting for threads without a cache stealing races", k_iterations);
     simulation::g_has.full_fence = false;
     using enter_unfenced = enter<true, k_race>;

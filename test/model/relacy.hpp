@@ -113,6 +113,7 @@ struct parts {
     bool heavy_fence = true;
     bool wake_up = true;
     bool wait_for_copy = true;
+    bool orders = true;  // of atomics
 };
 inline parts g_has;
 inline std::int64_t g_now = 0;
@@ -120,6 +121,9 @@ inline std::int64_t g_now = 0;
 inline bool g_may_lose_patience = false;
 inline rl::mutex* g_mappings = nullptr;  // a fork holds it while it copies the process's memory
 
+rl::memory_order order_of(std::memory_order order) {
+    return g_has.orders ? model::order_of(order) : rl::mo_relaxed;
+}
 inline rl::atomic<std::uint64_t>& atomic_at(void const* at, std::uint64_t initial) {
     return g_atomics.at(at, initial);
 }
@@ -127,20 +131,20 @@ void begin_atomic(void const* at, std::uint64_t value) {
     if (rl::context::is_instance()) atomic_at(at, value).store(value, rl::mo_relaxed, $);
 }
 std::uint64_t load(void const* at, std::uint64_t initial, std::memory_order order) {
-    return atomic_at(at, initial).load(model::order_of(order), $);
+    return atomic_at(at, initial).load(order_of(order), $);
 }
 void store(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order) {
-    atomic_at(at, initial).store(value, model::order_of(order), $);
+    atomic_at(at, initial).store(value, order_of(order), $);
 }
 std::uint64_t exchange(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order) {
-    return atomic_at(at, initial).exchange(value, model::order_of(order), $);
+    return atomic_at(at, initial).exchange(value, order_of(order), $);
 }
 std::uint64_t fetch_add(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order) {
-    return atomic_at(at, initial).fetch_add(value, model::order_of(order), $);
+    return atomic_at(at, initial).fetch_add(value, order_of(order), $);
 }
 bool compare_exchange(void const* at, std::uint64_t initial, std::uint64_t& expected, std::uint64_t value,
                       std::memory_order order) {
-    return atomic_at(at, initial).compare_exchange_strong(expected, value, model::order_of(order), $);
+    return atomic_at(at, initial).compare_exchange_strong(expected, value, order_of(order), $);
 }
 
 void note_read(void const* at) {

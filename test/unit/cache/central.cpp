@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -342,6 +343,35 @@ TEST_F(central_death_test, says_what_is_wrong_also_when_the_slab_has_become_empt
     EXPECT_DEATH(flush({blocks[0], blocks[1], static_cast<std::byte*>(blocks[0]) + 16}),
                  "into pool 'packets': no block starts there");
     flush(blocks);
+}
+
+// Their bits are set later; whoever freed them is known only now.
+TEST_F(central_death_test, looks_at_addresses_before_it_keeps_them) {
+    while (memory.bytes() / 1024 < 32 * k_per_slab)
+        ASSERT_TRUE(heap.grow(k_class));
+    auto blocks = take(32 * k_per_slab);
+    ASSERT_EQ(blocks.size(), 32 * k_per_slab);
+    flush({blocks.back(), blocks.front()});
+    ASSERT_TRUE(list->has_recent());
+    std::byte other[64];
+    EXPECT_DEATH(flush({other, blocks[100]}), "into pool 'packets': the address is of no pool");
+    flush({blocks.begin() + 1, blocks.end() - 1});
+}
+TEST_F(central_death_test, keeps_no_large_block_twice) {
+    constexpr class_index k_large_one = large_class_for(60'000, 16);
+    central large(pool, k_large_one);
+    std::scoped_lock const lock(large);
+    std::array<void*, 2> blocks{};
+    for (void*& one : blocks)
+        while ((one = large.allocate_one({k_large_one})) == nullptr)
+            ASSERT_TRUE(heap.grow(k_large_one));
+    void* const twice[] = {blocks[0], blocks[0]};
+    EXPECT_DEATH(large.flush({twice, 2}), "into pool 'packets': the block is free already");
+    large.flush({blocks.data(), 1});
+    ASSERT_TRUE(large.has_recent());
+    EXPECT_DEATH(large.flush({blocks.data(), 1}), "into pool 'packets': the block is free already");
+    large.flush({blocks.data() + 1, 1});
+    large.drain_recent();
 }
 
 TEST_F(central_death_test, reports_an_address_behind_the_end_of_a_short_slab) {

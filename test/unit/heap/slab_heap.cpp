@@ -466,6 +466,50 @@ TEST_F(slab_heap_test, returns_chunks_in_steps_and_looks_at_no_other) {
     EXPECT_TRUE(heap.is_valid());
 }
 
+#ifdef __linux__
+// At the ends of periods, in steps, while chunks come and go and another thread may have the lock.
+TEST_F(slab_heap_test, notes_each_full_chunk_once_in_a_period) {
+    bool const before = g_has_huge_pages.exchange(true);
+    slab_heap heap(shape_of(k_slab_bytes), from);
+    std::vector<slab*> all;
+    for (std::size_t i = 0; i < 300; ++i)
+        (all.emplace_back(&take_or_grow(heap, k_48)))->owner->may_be_small = true;
+    auto const is_noted = [&](std::size_t times) {
+        return std::all_of(all.begin(), all.end(), [&](slab* s) { return s->owner->full_periods == times; });
+    };
+    heap.note_full_chunks();
+    EXPECT_TRUE(heap.has_step()) << "it looks at some only";
+    EXPECT_TRUE(is_noted(0) || !is_noted(1));
+    for (std::size_t i = 100; i < 200; ++i)  // the next one is among them
+        heap.deallocate(*all[i]);
+    all.erase(all.begin() + 100, all.begin() + 200);
+    heap.lock();
+    std::thread([&] { heap.do_step(); }).join();
+    heap.unlock();
+    EXPECT_TRUE(heap.has_step()) << "it did not wait";
+    while (heap.has_step())
+        heap.do_step();
+    EXPECT_TRUE(is_noted(1));
+    EXPECT_FALSE(heap.may_collapse());
+    heap.lock();
+    std::thread([&] { heap.note_full_chunks(); }).join();
+    heap.unlock();
+    EXPECT_FALSE(heap.has_step());
+    for (heap.note_full_chunks(); heap.has_step();)
+        heap.do_step();
+    EXPECT_TRUE(is_noted(2));
+    EXPECT_TRUE(heap.may_collapse());
+    all.front()->owner->may_be_small = false;
+    for (heap.note_full_chunks(); heap.has_step();)
+        heap.do_step();
+    EXPECT_EQ(all.front()->owner->full_periods, 0U);
+    EXPECT_EQ(all.back()->owner->full_periods, 2U);
+    for (slab* const s : all)
+        heap.deallocate(*s);
+    g_has_huge_pages.store(before);
+}
+#endif
+
 // As a thread does whose slab fills its chunk, while another one that does not run has the lock.
 TEST_F(slab_heap_test, takes_back_a_chunk_that_became_one_slab_without_the_lock) {
     slab_heap heap(shape_of(k_slab_bytes), from);
@@ -485,7 +529,45 @@ TEST_F(slab_heap_test, takes_back_a_chunk_that_became_one_slab_without_the_lock)
     EXPECT_EQ(heap.release_chunks(), 2 * k_slab_bytes);
 }
 
+// Its class must be none whose list another thread may look at: that of k_exact would take it out of its own list.
+TEST_F(slab_heap_test, leaves_a_span_beside_a_held_lock_in_no_list_of_a_class) {
+    slab_heap heap(shape_of(4 * k_mib), from);
+    slab& s = take_or_grow(heap, k_48);
+    heap.lock();
+    std::thread([&] { heap.deallocate(s); }).join();
+    EXPECT_GT(s.size_class, k_exact);
+    EXPECT_NE(s.size_class, k_no_class) << "those beside it would become one with it";
+    heap.unlock();
+    EXPECT_EQ(s.size_class, k_no_class);
+    EXPECT_TRUE(heap.is_valid());
+}
+
 // Reservations.
+
+// Between two locks, a thread that reserves would keep a span whose chunk is gone.
+TEST_F(slab_heap_test, leaves_a_reservation_in_progress_no_span_of_a_detached_chunk) {
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
+    slab_heap::attempt by(heap, {k_48, k_48});
+    std::atomic<bool> is_over{false};
+    std::atomic<std::size_t> turns{0};
+    std::thread reserves([&] {
+        for (; !is_over; ++turns)
+            static_cast<void>(heap.claim(by, heap.span_for(k_48), 1'000'000));
+    });
+    while (turns < 2000) {
+        ASSERT_TRUE(heap.grow(k_48));
+        upstream::call under_way(from);
+        intrusive_list<chunk> all;
+        ASSERT_TRUE(heap.detach_all(all, under_way));
+        for (chunk& c : all)
+            for (slab const& s : c.records())
+                if (s.reserved_for != nullptr) turns = 2000, ADD_FAILURE() << "it keeps a span";
+        static_cast<void>(heap.return_chunks(all, under_way, slab_heap::refused::abandon));
+        ASSERT_TRUE(heap.is_valid());
+    }
+    is_over = true;
+    reserves.join();
+}
 
 TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_to_reserve) {
     slab_heap heap(shape_of(k_slab_bytes), from);
