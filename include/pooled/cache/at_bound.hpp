@@ -49,13 +49,16 @@ inline bool cache_set::leave_bound() noexcept {
         unlock_classes();
         --m_holds;
     }
-    m_are_slots_barred.store(false,
-                             std::memory_order_release);  // pairs with the acquire in put_at_bound()
+    end_bar();
     resume();
     return may_leave;
 }
 
 inline void cache_set::drain_slots() noexcept {
+    std::uint64_t const deferrals = m_slots.deferrals();
+    for (class_index c = m_slots.has_deferred() ? 0 : k_lists; c < k_lists; ++c)
+        scoped_lock const settled((*this)[c]);
+    m_slots.end_deferred(deferrals);
     m_slots.drain([this](class_index c, void* block) {
         scoped_lock const lock((*this)[c]);
         (*this)[c].flush({&block, 1});
@@ -80,8 +83,9 @@ inline void* cache_set::search_slots(block_request const& what) noexcept {
     scoped_lock const lock(*this);
     void* block = nullptr;
     bool has_all = false;
-    for (unsigned attempt = 0;; wait_unlocked(attempt++)) {
+    for (unsigned attempt = 0;; end_bar(), wait_unlocked(attempt++)) {
         if (!bar_slots() || !try_lock_classes()) continue;
+        m_slots.end_deferred(m_slots.deferrals());
         drain_slots_locked();
         static_cast<void>(m_slots.pop(k_no_class, seen));
         has_all = m_slots.were_empty(seen);  // no other thread is on the way from a slot to a list
@@ -89,8 +93,7 @@ inline void* cache_set::search_slots(block_request const& what) noexcept {
         unlock_classes();
         if (has_all || block != nullptr) break;
     }
-    m_are_slots_barred.store(false,
-                             std::memory_order_release);  // pairs with the acquire in put_at_bound()
+    end_bar();
     return block;
 }
 
@@ -103,17 +106,25 @@ inline bool cache_set::bar_slots() noexcept {
     return true;
 }
 
-inline bool cache_set::put_at_bound(class_index c, thread_cache& cache, void* block) noexcept {
+inline void cache_set::end_bar() noexcept {
+    m_are_slots_barred.store(false, std::memory_order_release);  // pairs with the acquire in put_at_bound()
+}
+
+inline bool cache_set::put_at_bound(class_index c, thread_cache& cache, void* block,
+                                    bool is_locked) noexcept {
     if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
         return false;  // reported under the lock
     cache.gate.announce();
     // acquire: pairs with the release in leave_bound(); the end of this mode is seen.
     bool const may_put = !m_are_slots_barred.load(std::memory_order_acquire) && is_at_bound();
     std::uint64_t const puts = may_put ? m_slots.push(c, block) : 0;
-    if (puts != 0) cache.classes[c].add_net_taken(-1);
+    class_cache none;
+    bool const is_deferred = is_locked && may_put && puts == 0 && (*this)[c].defer_half(none, block);
+    if (is_deferred) m_slots.note_deferred();
+    if (puts != 0 || is_deferred) cache.classes[c].add_net_taken(-1);
     if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
     cache.gate.leave();
-    return puts != 0;
+    return puts != 0 || is_deferred;
 }
 
 }  // namespace detail

@@ -30,6 +30,7 @@ public:
     struct view {
         std::array<std::uint64_t, k_count> words;
         std::array<std::uint64_t, k_count> takes;
+        std::uint64_t deferrals;
         bool is_draining;
     };
 
@@ -45,8 +46,9 @@ public:
             if (!is_empty(word) && class_of(word) == c)
                 if (void* const block = empty(at, word)) return block;
         }
-        // acquire: pairs with the release in drain(); what it did to the lists and the heap is seen.
-        seen.is_draining = m_draining.load(std::memory_order_acquire) != 0;
+        // acquire: pairs with the releases in drain(), note_deferred() and end_deferred(); what they did to the lists and the heap is seen.
+        seen.deferrals = m_deferrals.load(std::memory_order_acquire);
+        seen.is_draining = has_deferred() || is_draining();
         return nullptr;
     }
     // Whether all were empty when pop() saw them, and at every moment since.
@@ -58,7 +60,7 @@ public:
                 m_slots[at].word.load(std::memory_order_acquire) != seen.words[at] ||
                 m_slots[at].takes.load(std::memory_order_relaxed) != seen.takes[at])
                 return false;
-        return !seen.is_draining;
+        return !seen.is_draining && m_deferrals.load(std::memory_order_relaxed) == seen.deferrals;
     }
 
     // 0: the slot of the calling thread's processor has a block. Otherwise how many blocks were put there, this one included.
@@ -85,6 +87,16 @@ public:
         }
         m_draining.fetch_sub(1, std::memory_order_release);  // pairs with the acquire in pop()
         g_fork_gate.leave();
+    }
+
+    // A block that had no place was deferred to its list (cache/defer.hpp). Whoever has had the lock of each class since deferrals() says so.
+    void note_deferred() noexcept { m_deferrals.fetch_add(1, std::memory_order_release); }
+    [[nodiscard]] std::uint64_t deferrals() const noexcept {
+        return m_deferrals.load(std::memory_order_acquire);
+    }
+    void end_deferred(std::uint64_t count) noexcept { m_settled.store(count, std::memory_order_release); }
+    [[nodiscard]] bool has_deferred() const noexcept {
+        return m_settled.load(std::memory_order_acquire) != m_deferrals.load(std::memory_order_relaxed);
     }
 
     // Whether a block is on its way from a slot to its list. acquire: pairs with the release in drain().
@@ -119,6 +131,8 @@ private:
     };
     std::array<slot, k_count> m_slots{};
     std_atomics::atomic<std::uint32_t> m_draining{0};  // threads
+    std_atomics::atomic<std::uint64_t> m_deferrals{0};
+    std_atomics::atomic<std::uint64_t> m_settled{0};  // of these, unless there are fewer
 };
 
 }  // namespace detail

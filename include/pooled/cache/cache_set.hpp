@@ -116,7 +116,7 @@ public:
                 cache->classes[c].add_net_taken(1);
             return block;
         }
-        for (unsigned attempt = 0; !try_lock_or_wait(list, attempt); ++attempt) {
+        for (unsigned attempt = 0; !try_lock_or_wait(list, attempt, true); ++attempt) {
             bool is_stalled = false;
             void* const block = allocate_deferred(what, cache, is_stalled);
             if (block != nullptr || is_stalled) return block;
@@ -143,9 +143,10 @@ public:
 
     // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
-        if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
         central& list = (*this)[c];
-        for (unsigned attempt = 0; !try_lock_or_wait(list, attempt); ++attempt)
+        if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
+        if (is_at_bound() && list.has_deferred() && deallocate_deferred(c, cache, block)) return true;
+        for (unsigned attempt = 0; !try_lock_or_wait(list, attempt, cache == nullptr); ++attempt)
             if (deallocate_deferred(c, cache, block)) return true;
         unlock_at_end const lock(list);
         bool const is_closed = list.is_closed();
@@ -167,7 +168,6 @@ public:
             }
             if (mine->push(block)) return true;
         }
-        list.note_high_water(mine != nullptr ? mine->least_held() : 0);
         list.flush({&block, 1}, mine != nullptr && mine->net_taken() < 0);
         if (mine != nullptr) mine->add_net_taken(-1);
         return !is_closed;
@@ -284,11 +284,18 @@ public:
     // As steal(), for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
     // block can move. False: `then()` says so, or another thread has the lock of a class, and does not run.
     template <class Then>
-    bool steal_all(Then&& then) noexcept;
+    bool steal_all(Then&& then) noexcept {
+        return with_all([&] { return collect_all(), then(); });
+    }
     // The same until it succeeds. Gives up the lock while it waits.
     template <class Then>
     void steal_every(Then&& then) noexcept {
-        for (unsigned attempt = 0; !steal_all(then); ++attempt)
+        with_every([&] { return collect_all(), then(); });
+    }
+    // The same without stealing.
+    template <class Work>
+    void with_every(Work&& work) noexcept {
+        for (unsigned attempt = 0; !with_all(work); ++attempt)
             wait_unlocked(attempt);
     }
     // As steal_all(), for one class after the other, but for those whose lock has a thread that does not run.
@@ -317,24 +324,23 @@ public:
     [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
     [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
 
-    // The cache's owner has ended, or is the caller, which is about to end.
-    void retire(thread_cache& cache) noexcept {
-        retire_classes(cache);
-        unlink(cache);
-    }
+    // The cache's owner has ended, or is the caller, which is about to end. False: there is no memory, and another thread has the lock of a
+    // class, and does not run.
+    bool retire(thread_cache& cache) noexcept { return retire_classes(cache) && (unlink(cache), true); }
     // The first part of it. For the owner inside its open gate, or with the lock.
-    void retire_classes(thread_cache& cache) noexcept {
+    bool retire_classes(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             class_cache& one = cache.classes[c];
             if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
             central& list = (*this)[c];
             if (!list.try_lock_for_a_moment()) {
                 if (list.defer_all(one)) continue;
-                list.lock();
+                return false;
             }
             unlock_at_end const lock(list);
             list.retire(one);
         }
+        return true;
     }
 
     // Afterwards, no owner enters its cache again, and each will free it. Requires that every owner is stopped, and the registry's lock.
@@ -418,14 +424,17 @@ private:
     // False: the caller keeps the block.
     [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache* cache, void* block) noexcept;
 
-    // As try_lock_for_a_moment(). From the second attempt on, the gate was stopped before: at the bound it stays so, and the caller sleeps
-    // until it has the lock; otherwise it looks again later, since it may have a higher priority than the lock's holder.
-    [[nodiscard]] bool try_lock_or_wait(central& list, unsigned attempt) noexcept {
-        if (attempt != 0 && is_at_bound()) return list.lock(), true;
+    // As try_lock_for_a_moment(). From the second attempt on, the gate was stopped before: at the bound it stays so, and a caller who may
+    // sleep does until it has the lock; others look again later, since they may have a higher priority than the lock's holder.
+    [[nodiscard]] bool try_lock_or_wait(central& list, unsigned attempt, bool may_sleep) noexcept {
+        if (attempt != 0 && may_sleep && is_at_bound()) return list.lock(), true;
         if (attempt != 0) platform::pause(attempt - 1);
         return list.try_lock_for_a_moment();
     }
 
+    template <class Work>
+    bool with_all(Work&& work) noexcept;
+    void collect_all() noexcept;
     // Requires a stopped cache, or the caller's.
     void collect_held(thread_cache& cache, class_index c) noexcept {
         if (cache.classes[c].held() == 0) return;
@@ -467,8 +476,11 @@ private:
         platform::pause(attempt);
         lock();
     }
-    // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
-    [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept;
+    void end_bar() noexcept;
+    // `is_locked`: another thread has the lock of the class, and does not run. False: the caller keeps the block. Whoever ends this mode
+    // waits for it, so the pool exists until a slot has the block.
+    [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block,
+                                    bool is_locked = false) noexcept;
 
     mutex m_mutex;
     central::context m_pool;

@@ -97,7 +97,6 @@ public:
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
     // has no free block and the heap no free slab.
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
-        note_high_water(cache.least_held());
         if (is_drained()) m_largest = 0;  // it is being used again
         if (free() == 0) adopt();
         if (free() == 0 && !add_slab(m_class)) return nullptr;
@@ -131,7 +130,6 @@ public:
         m_served.add(1);
         void* const one = pop_any();
         m_recent.prefetch_newest();
-        note_high_water(0);
         return one;
     }
     // How many requests allocate_one() has served since it last found none, and others. Without the lock; a hint.
@@ -150,9 +148,11 @@ public:
 
     // Requires blocks of the class that are no longer in use. `is_for_another`: another thread is likely to take them. Then the addresses
     // of blocks that fill more than a slab stay here, as both threads write to the bitmaps otherwise (1500 bytes handed over: 12.6 ns
-    // instead of 16; 48 bytes, whose bitmaps are four words: 11.3 instead of 10.2; Zen 4).
-    void flush(span<void* const> blocks, bool is_for_another = false) noexcept {
+    // instead of 16; 48 bytes, whose bitmaps are four words: 11.3 instead of 10.2; Zen 4). `unused`: as for note_high_water(); nothing else
+    // makes fewer blocks be outside.
+    void flush(span<void* const> blocks, bool is_for_another = false, std::uint64_t unused = 0) noexcept {
         if (blocks.empty()) return;
+        note_high_water(unused);
         is_for_another = is_for_another && blocks.size() * k_geometry[m_class].block_bytes > k_slab_bytes;
         bool const dense = m_class < k_first_large && !is_for_another && are_dense(blocks);
         if (m_pool.is_at_bound() || (dense && !has_recent())) return set_free(blocks);
@@ -221,7 +221,6 @@ public:
     // The older half of a full cache or, of a large one, of its last 1,024 addresses: then no drop waits for more than 512 blocks, and
     // as few addresses move. Of blocks that others allocated, all but so many.
     void flush_half(class_cache& cache) noexcept {
-        note_high_water(cache.least_held());
         std::uint32_t const newest = detail::smaller(cache.size(), 2 * k_max_cached_blocks);
         std::uint32_t const kept = newest / 2;
         flush_below(cache, kept, (cache.net_taken() < 0 ? cache.size() : newest) - kept);
@@ -229,14 +228,10 @@ public:
     }
 
     // Takes the blocks that the cache's owner did not need since the last exchange: the oldest ones.
-    void flush_unused(class_cache& cache) noexcept {
-        note_high_water(cache.least_held());
-        flush_oldest(cache, cache.least_held());
-    }
+    void flush_unused(class_cache& cache) noexcept { flush_oldest(cache, cache.least_held()); }
 
     // Takes everything out of a cache whose owner has ended or is stopped.
     void collect(class_cache& cache) noexcept {
-        note_high_water(cache.least_held());
         flush_oldest(cache, cache.size());
         void* const hot = cache.pop_hot();
         if (hot == nullptr) return;
@@ -274,6 +269,7 @@ public:
 
     // The heap is about to take back all slabs, including blocks in use.
     void discard() noexcept {
+        note_high_water(0);
         m_slabs = slab_list();
         m_recent.clear();
         m_free = std::uint64_t{0};
@@ -394,7 +390,7 @@ private:
         flush_below(cache, cache.size() - count, count);
     }
     void flush_below(class_cache& cache, std::uint32_t kept, std::uint32_t count) noexcept {
-        flush(cache.below(kept, count), cache.net_taken() < 0);
+        flush(cache.below(kept, count), cache.net_taken() < 0, cache.least_held());
         cache.drop_below(kept, count);
         cache.add_net_taken(-std::int64_t{count});
         cache.begin_interval();

@@ -44,7 +44,6 @@ inline void central::adopt() noexcept {
 
 POOLED_NOINLINE inline void central::settle_deferred() noexcept {
     deferred_blocks* const all = deferred().take_all();
-    note_high_water(0);  // they may have been in use at the same time
     m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
     deferred_list::for_each(all, [this](deferred_blocks& one) {
         flush({one.blocks(), one.count});
@@ -190,7 +189,9 @@ POOLED_NOINLINE inline bool cache_set::deallocate_deferred(class_index c, thread
         if ((*this)[c].is_closed()) return;  // in a forked child, which has resumed the gates
         is_taken = (cache != nullptr && cache->push(c, block)) || (*this)[c].defer_half(mine, block);
     }));
-    return is_taken;
+    if (is_taken || cache == nullptr || !is_at_bound()) return is_taken;
+    fork_pass const pass;
+    return put_at_bound(c, *cache, block, true);
 }
 
 }  // namespace detail

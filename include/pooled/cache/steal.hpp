@@ -36,21 +36,24 @@ inline bool cache_set::steal(class_index c, std::size_t least) noexcept {
     return has_any;
 }
 
-template <class Then>
-bool cache_set::steal_all(Then&& then) noexcept {
+template <class Work>
+bool cache_set::with_all(Work&& work) noexcept {
     stop();
     bool result = try_lock_classes();
     if (result) {
-        for (class_index c = 0; c < k_class_count; ++c) {
-            collect(c);
-            (*this)[c].drain_recent();
-        }
-        drain_slots_locked();
-        result = then();
+        result = work();
         unlock_classes();
     }
     resume();
     return result;
+}
+
+inline void cache_set::collect_all() noexcept {
+    for (class_index c = 0; c < k_class_count; ++c) {
+        collect(c);
+        (*this)[c].drain_recent();
+    }
+    drain_slots_locked();
 }
 
 inline void cache_set::steal_each() noexcept {

@@ -131,10 +131,11 @@ public:
 #if POOLED_HAS_CODE
     [[nodiscard]] cache_set& caches() noexcept { return m_memory.caches(); }
 
-    // Called when the owner of the cache has ended, or does not exist in this process. Requires the lock of the caches.
-    void retire(thread_cache& cache) noexcept {
-        if (pool_extension* const above = extension()) above->on_retire(cache);
-        caches().retire(cache);
+    // Called when the owner of the cache has ended, or does not exist in this process. Requires the lock of the caches. False: as there.
+    bool retire(thread_cache& cache) noexcept {
+        bool const is_retired = caches().retire(cache);
+        if (pool_extension* const above = is_retired ? extension() : nullptr) above->on_retire(cache);
+        return is_retired;
     }
 
 protected:

@@ -405,19 +405,21 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
 }
 
 inline bool pool_memory::is_valid() noexcept {
-    scoped_lock const lock(m_caches);
-    m_caches.stop_every();
     bool valid = m_slabs.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
-    for (class_index c = 0; c < k_class_count; ++c) {
-        scoped_lock const class_lock(m_caches[c]);
-        std::uint64_t held = 0;
-        m_caches.for_each([&](thread_cache const& cache) {
-            held += cache.classes[c].held();
-            valid = valid && cache.classes[c].is_valid();
-        });
-        valid = valid && m_caches[c].is_valid() && (held <= m_caches[c].outside() || m_slabs.may_have_lost());
-    }
-    m_caches.resume();
+    auto const look = [&] {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            std::uint64_t held = 0;
+            m_caches.for_each_stopped([&](thread_cache const& cache) {
+                held += cache.classes[c].held();
+                valid = valid && cache.classes[c].is_valid();
+            });
+            valid =
+                valid && m_caches[c].is_valid() && (held <= m_caches[c].outside() || m_slabs.may_have_lost());
+        }
+        return true;
+    };
+    scoped_lock const lock(m_caches);
+    m_caches.with_every(look);
     return valid;
 }
 

@@ -363,7 +363,7 @@ inline void registry::return_small(thread_cache& cache) noexcept {
     g_fork_gate.leave();
 }
 
-// Unlinks the caches of the calling thread, which is about to end. False: another thread has the lock of a pool's caches, and does not run;
+// Unlinks the caches of the calling thread, which is about to end. False: another thread has a lock of a pool, and does not run;
 // nobody waits for that with the registry's.
 inline bool registry::end_caches(thread_state& state) noexcept {
     scoped_lock const own(g_registry);  // so that no pool is closed meanwhile
@@ -371,8 +371,9 @@ inline bool registry::end_caches(thread_state& state) noexcept {
     while (thread_cache* const cache = state.owned.first()) {
         if (pool_core* const core = cache->core) {
             if (!core->caches().try_lock_for_a_moment()) return false;
-            core->retire(*cache);
+            bool const is_retired = core->retire(*cache);
             core->caches().unlock();
+            if (!is_retired) return false;
         }
         disown(state, *cache);
     }

@@ -24,9 +24,22 @@
 #include <thread>
 #include <vector>
 
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+template <class>
+struct record_access;
+template <>
+struct record_access<struct of_cache_test> {
+    static bound_slots& slots_of(cache_set& set) { return set.m_slots; }
+};
+}  // namespace detail
+POOLED_END_NAMESPACE
+
 namespace {
 
 using namespace pooled::detail;
+
+bound_slots& slots_of(cache_set& set) { return record_access<of_cache_test>::slots_of(set); }
 
 class cache_set_test : public testing::Test {
 protected:
@@ -416,8 +429,9 @@ TEST_F(cache_set_test, changes_nothing_when_there_is_no_memory_to_defer) {
                   for (std::uint32_t room = 1; room <= k_slab_bytes / 48; ++room)  // pieces that are left
                       while (deferred_blocks::make(room) != nullptr) {}
                   return !list.defer_half(mine, blocks.back()) && !list.defer_all(mine) &&
-                         mine.held() == held && list.refill_deferred(none, {k_class}) == nullptr &&
-                         heap.free_bytes() == free && !list.has_deferred();
+                         !set.retire_classes(caches[0]) && mine.held() == held &&
+                         list.refill_deferred(none, {k_class}) == nullptr && heap.free_bytes() == free &&
+                         !list.has_deferred();
               }),
               0);
     give_back(caches[0], k_class, blocks);
@@ -502,6 +516,57 @@ TEST(bound_slots_test, are_not_taken_for_untouched_however_often_a_block_came_an
         ASSERT_EQ(slots.pop(k_class, unused), block);
         ASSERT_FALSE(slots.were_empty(seen)) << i;
     }
+}
+
+TEST(bound_slots_test, are_not_taken_for_empty_when_a_block_was_deferred_instead) {
+    bound_slots slots;
+    bound_slots::view seen;
+    constexpr class_index k_class = class_for(48, 8);
+    ASSERT_EQ(slots.pop(k_class, seen), nullptr);
+    slots.note_deferred();
+    EXPECT_FALSE(slots.were_empty(seen));
+    ASSERT_EQ(slots.pop(k_class, seen), nullptr);
+    EXPECT_FALSE(slots.were_empty(seen)) << "it is not in its list yet";
+    slots.end_deferred(slots.deferrals());
+    EXPECT_FALSE(slots.were_empty(seen)) << "the list may have been looked at before";
+    ASSERT_EQ(slots.pop(k_class, seen), nullptr);
+    EXPECT_TRUE(slots.were_empty(seen));
+}
+
+// A thread that was preempted has the lock of their class; they are a slab that another class needs.
+TEST_F(cache_set_test, finds_what_was_deferred_at_the_bound) {
+    {
+        std::scoped_lock const lock(set);
+        set.enter_bound();
+    }
+    std::vector<void*> all;
+    while (void* const p = set.allocate(k_class, &caches[0]))
+        all.push_back(p);
+    set[k_class].lock();
+    for (void* const p : all)
+        EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
+    for (std::size_t i = 0; i < bound_slots::k_count; ++i) {
+        bound_slots::view unused;
+        if (void* const p = slots_of(set).pop(k_class, unused)) all.push_back(p);
+    }
+    EXPECT_TRUE(set[k_class].has_deferred());
+    std::atomic<bool> is_over{false};
+    void* other = nullptr;
+    std::thread searcher([&] {
+        other = set.allocate(k_other, &caches[0]);
+        is_over = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(is_over) << "what is free is not known";
+    set[k_class].unlock();
+    searcher.join();
+    ASSERT_NE(other, nullptr);
+    EXPECT_TRUE(set.deallocate(k_other, &caches[0], other));
+    for (std::size_t i = all.size(); i-- != 0 && set[k_class].outside() != 0;)
+        EXPECT_TRUE(set.deallocate(k_class, &caches[1], all[i]));
+    std::scoped_lock const lock(set);
+    EXPECT_TRUE(set.leave_bound());
+    EXPECT_EQ(set[k_class].outside() + set[k_other].outside(), 0U);
 }
 
 TEST_F(cache_set_test, finds_every_free_block_at_the_bound) {

@@ -15,12 +15,21 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <fstream>
 #include <future>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
+#include <new>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
@@ -73,13 +82,17 @@ private:
     std::thread m_thread;
 };
 
-// While it exists, a thread has the lock of the class of 64 bytes, unless something waits for that for so long that a test would not end
-// otherwise.
+// While it exists, a thread has a lock, by default that of the class of 64 bytes, unless something waits for that for so long that a test
+// would not end otherwise.
 class preempted_holder {
 public:
     explicit preempted_holder(pooled::pool& pool)
-        : m_thread([this, &list = test::core_of(pool).caches()[class_for(64, 8)]] {
-              std::scoped_lock const lock(list);
+        : preempted_holder(test::core_of(pool).caches()[class_for(64, 8)]) {}
+    template <class Lock>
+    explicit preempted_holder(Lock& held)
+        : m_thread([this, &held] {
+              while (!held.try_lock_for_a_moment()) {}
+              unlock_at_end const lock(held);
               m_has_lock.set_value();
               m_was_in_the_way =
                   m_may_leave.get_future().wait_for(std::chrono::seconds(20)) != std::future_status::ready;
@@ -341,6 +354,18 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_only_who_reports_exhau
     EXPECT_FALSE(is_over);
 }
 
+TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_nobody_else_while_one_checks_the_pool) {
+    preempted_holder holder(pool);
+    std::thread checks([&] { EXPECT_TRUE(test::is_valid(pool)); });
+    for (int i = 0; i < 5; ++i) {
+        std::thread([&] { use(1); }).join();
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // a waiting thread looks again
+    }
+    EXPECT_TRUE(holder.leave());
+    checks.join();
+    expect_nothing_lost();
+}
+
 TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_makes_a_pool_take_no_more_than_it_needs) {
     std::vector<block> mine;
     heap_of(pool).lock();
@@ -352,6 +377,194 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_makes_a_pool_tak
     heap_of(pool).unlock();
     for (block const& b : mine)
         deallocate(pool, b);
+    expect_nothing_lost();
+}
+
+// As upstream that has no memory in one piece.
+class pieces final : public std::pmr::memory_resource {
+    static constexpr std::size_t k_most_bytes = k_slab_bytes / 4;
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        if (bytes > k_most_bytes || ++m_calls > 200) throw std::bad_alloc();
+        return ::operator new(bytes, std::align_val_t{align});
+    }
+    void do_deallocate(void* p, std::size_t, std::size_t align) override {
+        ::operator delete(p, std::align_val_t{align});
+    }
+    [[nodiscard]] bool do_is_equal(memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+    int m_calls = 0;
+};
+
+TEST_F(a_lock_of_a_class,
+       of_the_heap_that_is_held_all_the_time_leaves_the_short_pieces_of_an_upstream_usable) {
+    pieces upstream;
+    pooled::pool cut{{.upstream = &upstream}};
+    preempted_holder holder(heap_of(cut));
+    void* p = nullptr;
+    EXPECT_NO_THROW(p = cut.allocate(64));
+    EXPECT_TRUE(holder.leave());
+    if (p != nullptr) cut.deallocate(p, 64);
+    EXPECT_EQ(cut.stats().in_use, 0U);
+    EXPECT_TRUE(test::is_valid(cut));
+}
+
+// A pool at its bound.
+class a_full_pool : public testing::Test {
+protected:
+    static constexpr std::size_t k_bytes = 1000;
+    static constexpr class_index k_class = class_for(k_bytes, 16);
+    a_full_pool() {
+        while (void* const p = pool.try_allocate(k_bytes))
+            all.push_back(p);
+    }
+    ~a_full_pool() override {
+        for (void* const p : all)
+            pool.deallocate(p, k_bytes);
+    }
+    void give_back(std::size_t count) {
+        for (; count != 0; --count, all.pop_back())
+            pool.deallocate(all.back(), k_bytes);
+    }
+    [[nodiscard]] cache_set& caches() { return test::core_of(pool).caches(); }
+
+    pooled::pool pool{{.max_bytes = 1U << 20}};
+    std::vector<void*> all;
+};
+
+TEST_F(a_full_pool, serves_and_takes_back_blocks_while_the_lock_of_its_caches_is_held) {
+    give_back(100);
+    preempted_holder holder(caches());
+    for (int i = 0; i < 20'000; ++i) {  // often enough to look whether it still is at its bound
+        void* const p = pool.try_allocate(k_bytes);
+        ASSERT_NE(p, nullptr);
+        pool.deallocate(p, k_bytes);
+    }
+    EXPECT_TRUE(holder.leave());
+}
+
+// More than there are slots; and all are found again.
+TEST_F(a_full_pool, takes_back_blocks_while_the_lock_of_their_class_is_held) {
+    std::size_t const count = all.size();
+    preempted_holder holder(caches()[k_class]);
+    give_back(100);
+    EXPECT_TRUE(holder.leave());
+    while (void* const p = pool.try_allocate(k_bytes))
+        all.push_back(p);
+    EXPECT_EQ(all.size(), count);
+    EXPECT_EQ(pool.stats().in_use, count);
+}
+
+// For another class, too: its last block is at first nowhere but in a list that nobody has locked.
+TEST_F(a_full_pool, finds_what_was_deferred_before_it_reports_exhaustion) {
+    for (std::size_t const blocks : {1U, 3U, 60U}) {
+        preempted_holder holder(caches()[k_class]);
+        give_back(all.size());
+        std::promise<std::size_t> count;
+        std::thread searcher([&] {  // it waits for that lock
+            std::vector<void*> got;
+            while (void* const p = pool.try_allocate(blocks * k_bytes))
+                got.push_back(p);
+            count.set_value(got.size());
+            for (void* const p : got)
+                pool.deallocate(p, blocks * k_bytes);
+        });
+        EXPECT_TRUE(holder.leave());
+        EXPECT_GE(count.get_future().get() * blocks * k_bytes, (1U << 20) * 3 / 4) << blocks;
+        searcher.join();
+        while (void* const p = pool.try_allocate(k_bytes))
+            all.push_back(p);
+        EXPECT_GT(all.size(), 900U);
+    }
+}
+
+#ifdef __linux__
+// A thread without a cache has no other way than to wait. In a pool that was reserved, it did not sleep.
+TEST_F(a_full_pool, lets_a_thread_sleep_that_waits_for_the_lock_of_a_class) {
+    pooled::pool reserved{{.max_bytes = 1U << 20}};
+    reserved.reserve_bytes(500, k_bytes);
+    std::vector<void*> mine;
+    while (void* const p = reserved.try_allocate(k_bytes))
+        mine.push_back(p);
+    preempted_holder holder(test::core_of(reserved).caches()[k_class]);
+    std::promise<long> thread;
+    std::thread waits([&] {
+        g_registry.end_thread(&t_state());
+        thread.set_value(::syscall(SYS_gettid));
+        for (void* const p : mine)
+            reserved.deallocate(p, k_bytes);
+    });
+    std::string const path = "/proc/self/task/" + std::to_string(thread.get_future().get()) + "/syscall";
+    bool sleeps = !std::ifstream(path);  // the system does not say
+    for (int i = 0; i < 20'000 && !sleeps; ++i) {
+        long call = 0;
+        sleeps = std::ifstream(path) >> call && call == SYS_futex;
+        std::this_thread::yield();
+    }
+    EXPECT_TRUE(sleeps);
+    EXPECT_TRUE(holder.leave());
+    waits.join();
+}
+#endif
+
+// A block that was on its way from a slot to its list came to a list whose slabs were upstream's again.
+TEST_F(a_full_pool, discards_no_block_on_its_way_to_its_list) {
+    for (int round = 0; round < 40; ++round) {
+        give_back(2);
+        caches()[k_class].lock();
+        std::thread searcher([&] { static_cast<void>(pool.try_allocate(3 * k_bytes)); });
+        while (!caches().are_slots_draining())
+            std::this_thread::yield();
+        caches()[k_class].unlock();
+        test::core_of(pool).discard();
+        searcher.join();
+        test::core_of(pool).discard();
+        ASSERT_TRUE(test::is_valid(pool));
+        all.clear();
+        while (void* const p = pool.try_allocate(k_bytes))
+            all.push_back(p);
+        ASSERT_GT(all.size(), 900U);
+    }
+}
+
+TEST_F(a_lock_of_a_class, that_is_held_all_the_time_hides_no_block_that_was_handed_over) {
+    constexpr std::size_t k_large = 300'000;
+    constexpr class_index c = large_class_for(k_large, 1);
+    std::vector<void*> mine(40);
+    for (void*& p : mine)
+        p = pool.allocate(k_large);
+    std::promise<void> is_counted;
+    std::promise<void> are_free;
+    std::thread other([&] {
+        for (void* const p : mine)
+            pool.deallocate(p, k_large);
+        are_free.set_value();
+        is_counted.get_future().wait();
+    });
+    are_free.get_future().wait();
+    preempted_holder holder(test::core_of(pool).caches()[c]);
+    pooled::size_class_stats const beside = pool.stats().classes[c];
+    EXPECT_TRUE(holder.leave());
+    is_counted.set_value();
+    other.join();
+    EXPECT_EQ(beside.in_use, 0U);
+    expect_nothing_lost();
+}
+
+// What other threads free counts as left free, of each class, although it is handed over.
+TEST_F(a_lock_of_a_class, is_not_needed_to_return_what_was_handed_over) {
+    constexpr std::size_t k_each = std::size_t{13} << 20;
+    std::vector<std::pair<void*, std::size_t>> mine;
+    for (class_index c = k_first_large; c < k_class_count; ++c)
+        for (std::size_t i = 0; i < k_each / k_geometry[c].block_bytes; ++i)
+            mine.emplace_back(pool.allocate(k_geometry[c].block_bytes - 64), k_geometry[c].block_bytes - 64);
+    constexpr std::size_t k_kept = std::size_t{64} << 20;
+    EXPECT_GT(pool.stats().upstream_bytes, 4 * k_kept);
+    std::thread([&] {
+        for (auto const& [p, bytes] : mine)
+            pool.deallocate(p, bytes);
+        EXPECT_LE(pool.stats().upstream_bytes, k_kept + k_each);
+    }).join();
     expect_nothing_lost();
 }
 

@@ -136,6 +136,31 @@ TYPED_TEST(stats_of, high_water_is_the_most_that_was_in_use_at_once) {
     EXPECT_EQ(pool.stats().high_water, 1001U);
 }
 
+// Nobody asked meanwhile.
+TYPED_TEST(stats_of, high_water_is_noted_before_blocks_return) {
+    for (std::size_t const bytes : {48U, 4'096U, 65'536U, 300'000U})
+        for (std::size_t const count : {1U, 5U, 100U, 3'000U}) {
+            if (count * bytes > (64U << 20)) continue;
+            TypeParam pool;
+            test::held_blocks<TypeParam> blocks(pool, bytes, 8);
+            blocks.take(count);
+            blocks.give_back();
+            pool.trim();
+            blocks.take(1);
+            EXPECT_EQ(pool.stats().high_water, count) << bytes;
+        }
+}
+
+TEST(pool_stats, high_water_is_what_was_in_use_when_all_was_discarded) {
+    for (std::uint64_t count = 1; count < 100; ++count) {
+        pooled::pool pool;
+        for (std::uint64_t i = 0; i < count; ++i)
+            static_cast<void>(pool.allocate(k_bytes));
+        test::core_of(pool).discard();
+        EXPECT_EQ(pool.stats().high_water, count);
+    }
+}
+
 TYPED_TEST(stats_of, high_water_is_no_more_than_what_fits_into_the_pool) {
     TypeParam pool{{.max_bytes = 1 << 20}};
     std::size_t most = 0;
