@@ -35,6 +35,7 @@ namespace detail {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 #define POOLED_OFFSET(type, member) static_cast<std::uint32_t>(__builtin_offsetof(type, member))
+#define POOLED_AT(type, member) .member = POOLED_OFFSET(type, member)  // where both have the same name
 
 // A friend of what it describes.
 template <class T>
@@ -70,12 +71,12 @@ struct record_access<registry> {
                  .granule_bytes = static_cast<std::uint32_t>(k_granule_bytes),
                  .pool_shift = map_entry::k_pool_shift,
                  .descriptor_mask = map_entry::k_descriptor_mask};
-        r.of_registry = {.m_cores = POOLED_OFFSET(registry, m_cores), .max_pools = k_max_pools};
+        r.of_registry = {POOLED_AT(registry, m_cores), .max_pools = k_max_pools};
         // Not of references: offsetof() refers to what they refer to.
         r.of_core = {.m_made_by = POOLED_OFFSET(pool_core, m_id) - size<void*>(),
-                     .m_id = POOLED_OFFSET(pool_core, m_id),
-                     .m_extension = POOLED_OFFSET(pool_core, m_extension),
-                     .m_name = POOLED_OFFSET(pool_core, m_name),
+                     POOLED_AT(pool_core, m_id),
+                     POOLED_AT(pool_core, m_extension),
+                     POOLED_AT(pool_core, m_name),
                      .name_bytes = size<decltype(pool_core::m_name)>(),
                      .m_memory = POOLED_OFFSET(pool_core, m_on_exhausted) + size<exhaustion_hook>(),
                      .bytes = size<pool_core>(),
@@ -106,14 +107,12 @@ struct record_access<registry> {
                         .ring_capacity = recent + POOLED_OFFSET(recent_blocks, m_capacity),
                         .ring_begin = recent + POOLED_OFFSET(recent_blocks, m_begin),
                         .ring_count = recent + POOLED_OFFSET(recent_blocks, m_count)};
-        r.of_deferred = {.next = POOLED_OFFSET(deferred_blocks, next),
-                         .count = POOLED_OFFSET(deferred_blocks, count),
-                         .room = POOLED_OFFSET(deferred_blocks, room),
-                         .blocks = size<deferred_blocks>()};
+        r.of_deferred = {POOLED_AT(deferred_blocks, next), POOLED_AT(deferred_blocks, count),
+                         POOLED_AT(deferred_blocks, room), .blocks = size<deferred_blocks>()};
         r.of_cache = {.next = POOLED_OFFSET(thread_cache, links),
                       .bytes = size<thread_cache>(),
-                      .recycled = POOLED_OFFSET(thread_cache, recycled),
-                      .classes = POOLED_OFFSET(thread_cache, classes),
+                      POOLED_AT(thread_cache, recycled),
+                      POOLED_AT(thread_cache, classes),
                       .class_count = k_class_count,
                       .class_bytes = size<class_cache>(),
                       .hot = POOLED_OFFSET(class_cache, m_hot),
@@ -123,25 +122,15 @@ struct record_access<registry> {
                       .limit = POOLED_OFFSET(class_cache, m_limit),
                       .deferred =
                           POOLED_OFFSET(thread_cache, deferred) + POOLED_OFFSET(thread_deferred, queue)};
-        r.of_slab = {.blocks = POOLED_OFFSET(slab, blocks),
-                     .owner = POOLED_OFFSET(slab, owner),
-                     .granules = POOLED_OFFSET(slab, granules),
-                     .total = POOLED_OFFSET(slab, total),
-                     .free = POOLED_OFFSET(slab, free),
-                     .size_class = POOLED_OFFSET(slab, size_class),
-                     .short_by = POOLED_OFFSET(slab, short_by),
-                     .bits = POOLED_OFFSET(slab, bits),
-                     .bits_words = slab::k_words,
-                     .bytes = size<slab>(),
-                     .exact = k_exact};
-        r.of_chunk = {.base = POOLED_OFFSET(chunk, base),
-                      .bytes = POOLED_OFFSET(chunk, bytes),
-                      .granules = POOLED_OFFSET(chunk, granules),
-                      .outer = POOLED_OFFSET(chunk, outer),
-                      .header_bytes = size<chunk>()};
+        r.of_slab = {POOLED_AT(slab, blocks),   POOLED_AT(slab, owner), POOLED_AT(slab, granules),
+                     POOLED_AT(slab, total),    POOLED_AT(slab, free),  POOLED_AT(slab, size_class),
+                     POOLED_AT(slab, short_by), POOLED_AT(slab, bits),  .bits_words = slab::k_words,
+                     .bytes = size<slab>(),     .exact = k_exact};
+        r.of_chunk = {POOLED_AT(chunk, base), POOLED_AT(chunk, bytes), POOLED_AT(chunk, granules),
+                      POOLED_AT(chunk, outer), .header_bytes = size<chunk>()};
         r.geometry = {.table = &k_geometry,
                       .stride = size<class_geometry>(),
-                      .block_bytes = POOLED_OFFSET(class_geometry, block_bytes),
+                      POOLED_AT(class_geometry, block_bytes),
                       .count = k_class_count + 1};
         r.of_arena = {.m_regions = POOLED_OFFSET(metadata_arena, m_regions) + POOLED_OFFSET(regions, m_first),
                       .list_bytes = size<regions>(),
@@ -150,10 +139,8 @@ struct record_access<registry> {
                       .region_bytes = metadata_arena::k_region_bytes,
                       .largest_piece = metadata_arena::k_largest_piece,
                       .page_bytes = platform::k_page_bytes};
-        r.of_directory = {.types = POOLED_OFFSET(copy_directory, types),
-                          .first_type = k_first_type_number,
-                          .type_numbers = k_type_numbers,
-                          .name = POOLED_OFFSET(block_type, name)};
+        r.of_directory = {POOLED_AT(copy_directory, types), .first_type = k_first_type_number,
+                          .type_numbers = k_type_numbers, POOLED_AT(block_type, name)};
         return r;
     }
 };

@@ -105,10 +105,6 @@ public:
 
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
     [[nodiscard]] std::size_t bound() const noexcept { return m_limits.bound; }
-    // How many objects are built at a time, but for growth_factor.
-    [[nodiscard]] std::size_t growth() const noexcept {
-        return detail::smaller(m_limits.growth, m_limits.bound);
-    }
     // Objects of an earlier generation are destroyed when they are released.
     [[nodiscard]] std::uint32_t generation() const noexcept { return m_generation; }
 

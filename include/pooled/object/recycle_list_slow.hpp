@@ -138,7 +138,7 @@ POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool a
     POOLED_TRY {
         // What the operating system does not have is refused now, the first growth included: to build until memory ends takes minutes,
         // or ends the process.
-        std::size_t const most = detail::larger(count, growth());
+        std::size_t const most = detail::larger(count, detail::smaller(m_limits.growth, m_limits.bound));
         bool const has_memory =
             !all || most <= 1 || m_core.may_give(saturating_multiply(most, m_limits.object_bytes));
         if (has_memory) build_objects(built, count, all);
