@@ -59,11 +59,11 @@ TEST_F(memorypool_debug, drop_of_a_handle_too_many_is_reported) {
 }
 
 TEST_F(memorypool_debug, drop_too_many_is_reported_wherever_the_free_item_is) {
-    memorypool::boost_intrusive_pool<item> many(1000, 0);
+    memorypool::boost_intrusive_pool<item> many(3000, 0);  // more than a thread caches
     std::vector<handle> handles;
-    for (int i = 0; i < 1000; ++i)
+    for (int i = 0; i < 3000; ++i)
         handles.push_back(many.allocate());
-    for (int const i : {0, 500, 999}) {
+    for (int const i : {0, 1500, 2999}) {
         item* const gone = handles[static_cast<std::size_t>(i)].get();
         EXPECT_DEATH(
             {
