@@ -112,7 +112,7 @@ inline deferred_blocks* central::defer_slab(block_request const& what) noexcept 
 
 template <class Work>
 bool cache_set::inside_gate(thread_cache* cache, class_index c, Work&& work) noexcept {
-    g_fork_gate.enter();
+    fork_pass const pass;
     bool const is_in = cache != nullptr ? cache->gate.enter() : m_outsiders.enter();
     if (is_in && cache != nullptr) {
         if (c < k_inlined_classes && cache->classes[c].capacity() == 0) cache->grow(c);
@@ -123,7 +123,6 @@ bool cache_set::inside_gate(thread_cache* cache, class_index c, Work&& work) noe
         work(none);
         m_outsiders.leave();
     }
-    g_fork_gate.leave();
     return is_in;
 }
 

@@ -356,11 +356,10 @@ inline bool registry::return_large(thread_cache& cache) noexcept {
 // once would wait for one another. A pool is not closed while an owner is inside a gate that it found open; nobody who waits for that has
 // a lock, and a fork waits until the owner has left the fork gate, too.
 inline void registry::return_small(thread_cache& cache) noexcept {
-    g_fork_gate.enter();
+    fork_pass const pass;
     cache.gate.announce();
     if (cache.gate.is_open()) cache.core->caches().retire_classes(cache);
     cache.gate.leave();
-    g_fork_gate.leave();
 }
 
 // Unlinks the caches of the calling thread, which is about to end. False: another thread has a lock of a pool, and does not run;

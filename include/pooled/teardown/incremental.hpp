@@ -243,15 +243,10 @@ private:
     class section {
     public:
         POOLED_ALWAYS_INLINE section(deferred_objects& all, thread_cache& mine) noexcept
-            : m_all(all), m_gate(mine.gate) {
-            g_fork_gate.enter();
-            m_is_in_gate = m_gate.enter();
+            : m_all(all), m_gate(mine.gate), m_is_in_gate(m_gate.enter()) {
             if (!m_is_in_gate) lock();
         }
-        POOLED_ALWAYS_INLINE ~section() {
-            m_is_in_gate ? m_gate.leave() : unlock();
-            g_fork_gate.leave();
-        }
+        POOLED_ALWAYS_INLINE ~section() { m_is_in_gate ? m_gate.leave() : unlock(); }
         section(section const&) = delete;
         section& operator=(section const&) = delete;
 
@@ -259,6 +254,7 @@ private:
         POOLED_NOINLINE void lock() noexcept { m_all.m_core.caches().lock(); }
         POOLED_NOINLINE void unlock() const noexcept { m_all.m_core.caches().unlock(); }
 
+        fork_pass m_pass;
         deferred_objects& m_all;
         detail::gate& m_gate;
         bool m_is_in_gate;
