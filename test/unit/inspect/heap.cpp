@@ -8,6 +8,7 @@
 #include "pooled/inspect/own_record.hpp"
 #include "pooled/pooled.hpp"
 
+#include "../poolheap/src/elf.cpp"
 #include "../poolheap/src/image.cpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
