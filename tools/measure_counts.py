@@ -30,7 +30,7 @@ BUILDS: dict[str, tuple[list[str], list[str] | None]] = {
     "shared": (["-DPOOLED_SHARED=1"], ["-shared", "-fPIC", "-fvisibility=hidden"]),
     "hardened": (["-DPOOLED_HARDENED=1"], None),
 }
-FEW, MANY = 20_000, 60_000
+FEW, MANY = 20_000, 500_000
 POOLS = 1_000
 
 
