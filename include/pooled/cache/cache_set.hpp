@@ -13,8 +13,8 @@
 // leaves those alone whose owners do not come out within microseconds. Whoever needs all of them calls stop_every(), which gives the lock
 // up while it waits; gates stay stopped meanwhile, and an owner with a stopped gate uses its cache under the locks of the classes.
 // Nor does a thread wait for the lock of a class whose holder was preempted: what it does then, inside its open gate, is deferred
-// (cache/central.hpp). Whoever has stopped all gates finds everything that was deferred when it takes the locks. Who needs the locks of
-// all classes gives up that of the set, too, while another thread has one and does not run.
+// (cache/defer.hpp), and found by whoever has stopped all gates and takes the locks. Who needs those of all classes gives up that of the
+// set, too, while another thread has one and does not run.
 // Invariant: what all caches hold of class c <= outside of central c.
 
 #include "pooled/base/algorithm.hpp"
@@ -66,7 +66,6 @@ public:
                 });
     }
 
-    // Locked, it has only those caches whose owners exist.
     void lock() noexcept {
         m_mutex.lock();
         forget_dead();
@@ -133,9 +132,8 @@ public:
         return list.refill(mine);
     }
 
-    // Of a large block that the owner of `cache` frees, and that others allocated: leaves it, or the older half of the owner's, to whoever
-    // needs one. False: the caller keeps it, as the owner allocates such blocks itself, or as many as may be are on their way. Without a
-    // lock; O(blocks moved).
+    // Leaves a large block that others allocated, or the older half of the owner's, to whoever needs one. False: the caller keeps it, as the
+    // owner allocates such blocks itself, or as many as may be are on their way. Without a lock; O(blocks moved).
     [[nodiscard]] bool hand_over(class_index c, thread_cache& cache, void* block) noexcept;
 
     // A large block that another thread hands over, for the owner of a cache that has none; its array gets more. Null: there is none.
@@ -264,8 +262,7 @@ public:
         if (!is_held() && !fork_gate::is_passed() && cache.gate.is_stopped_for_fork()) cache.gate.resume();
     }
 
-    // Makes memory for the structures of the class in the caches of eight threads, so that they make no system call. Throws
-    // std::bad_alloc.
+    // Memory for the arrays of the class in eight threads' caches, so that they make no system call. Throws std::bad_alloc.
     void reserve_arrays(class_index c) {
         scoped_lock const lock(*this);
         for (class_index const one : {k_first_large, c})  // the first stands for the caches themselves
@@ -407,9 +404,8 @@ private:
         return true;
     }
 
-    // Calls work(array of class `c`) for the owner of `cache`, or for a thread without one (null), inside its gate, so that nobody
-    // steals meanwhile, the pool is not closed, and does not come to its bound. False: the gate is stopped, and whoever stopped it may have
-    // the lock of the class.
+    // Calls work(array of class `c`) inside the gate of the caller, who may have no cache (null): nobody steals, closes the pool or brings it
+    // to its bound meanwhile. False: the gate is stopped, and whoever stopped it may have the lock of the class.
     template <class Work>
     [[nodiscard]] bool inside_gate(thread_cache* cache, class_index c, Work&& work) noexcept;
     // `is_stalled`: another thread has the lock of the class, and the heap has no free slab.
@@ -495,8 +491,7 @@ private:
     observed<std::uint32_t> m_count;  // of caches
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
     shared_gate m_outsiders;  // threads without a cache
-    // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
-    // -fsanitize=address,undefined.
+    // Not an array of central: compilers inline its constructor once for each class, 139 s of GCC 12 under a sanitizer.
     alignas(central) std::array<std::byte, k_lists * sizeof(central)> m_central;
 };
 
