@@ -3,6 +3,8 @@
 
 import pytest
 
+from poolbench.report import findings
+from poolbench.results.read import read
 from poolbench.tests import support
 from poolbench.tests.support import invoke
 from poolbench.tests.test_analysis import times
@@ -29,3 +31,10 @@ def test_a_page_says_the_same_and_so_does_the_command_that_draws_it(tmp_path):
     for text in (result.stderr, (tmp_path / "page.html").read_text()):
         assert "a.jsonl: Test CPU, 2 cores" in text and "measured 2026-11-02 12:30 UTC" in text
         assert "BUSY with other work" in text and "UNFINISHED" in text
+
+
+@pytest.mark.parametrize("busy", [(0.4, 0.0), (0.0, 0.4)])
+def test_a_run_on_a_busy_machine_is_compared_with_none(tmp_path, busy):
+    values = times(pooled=2.0, make_shared=2.0)
+    before, after = (read(support.results_file(tmp_path / f"{i}", values, busy_share=b)) for i, b in enumerate(busy))
+    assert findings.change(before, after, {}).startswith("there is no comparison with the run before")
