@@ -159,7 +159,7 @@ struct inherits_twice : L, Name {};
         else                                                              \
             return k_has_##name<L>;                                       \
     }
-#define POOLED_OR_HAS(name) || k_has_##name<L>
+#define POOLED_PLUS_HAS(name) +k_has_##name<L>
 // What others call them, and slips.
 #define POOLED_FOR_EACH_SLIP(name_of)                                                                   \
     name_of(onAcquire) name_of(OnAcquire) name_of(on_aquire) name_of(on_acquired) name_of(onRelease)    \
@@ -172,9 +172,9 @@ POOLED_NAME_OF_MEMBER(on_release)
 POOLED_FOR_EACH_SLIP(POOLED_NAME_OF_MEMBER)
 
 template <class L>
-inline constexpr bool k_has_misspelt_hook = false POOLED_FOR_EACH_SLIP(POOLED_OR_HAS);
+inline constexpr bool k_has_misspelt_hook = 0 POOLED_FOR_EACH_SLIP(POOLED_PLUS_HAS) != 0;
 #undef POOLED_NAME_OF_MEMBER
-#undef POOLED_OR_HAS
+#undef POOLED_PLUS_HAS
 #undef POOLED_FOR_EACH_SLIP
 template <class L, class T>
 inline constexpr bool k_has_hook = k_has_create<L> || k_has_validate<L> || k_has_on_acquire<L> ||
