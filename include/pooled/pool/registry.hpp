@@ -221,7 +221,8 @@ inline void registry::prepare() {
     };
     g_local_users.create_hook();
     auto const retire_dead = [](thread_cache& cache) noexcept {
-        cache.core->retire(cache);
+        for (unsigned attempt = 0; !cache.core->retire(cache); ++attempt)
+            platform::pause(attempt);
         g_metadata.deallocate(&cache, sizeof(thread_cache));
     };
     g_retire_dead.store(retire_dead, std::memory_order_relaxed);
