@@ -143,7 +143,6 @@ public:
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         central& list = (*this)[c];
         if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
-        if (is_at_bound() && list.has_deferred() && deallocate_deferred(c, cache, block)) return true;
         for (unsigned attempt = 0; !try_lock_or_wait(list, attempt, cache == nullptr); ++attempt)
             if (deallocate_deferred(c, cache, block)) return true;
         unlock_at_end const lock(list);
@@ -424,6 +423,7 @@ private:
     // sleep does until it has the lock; others look again later, since they may have a higher priority than the lock's holder.
     [[nodiscard]] bool try_lock_or_wait(central& list, unsigned attempt, bool may_sleep) noexcept {
         if (attempt != 0 && may_sleep && is_at_bound()) return list.lock(), true;
+        if (attempt == 0 && !may_sleep && is_at_bound() && list.has_deferred()) return list.spin();
         if (attempt != 0) platform::pause(attempt - 1);
         return list.try_lock_for_a_moment();
     }

@@ -9,6 +9,8 @@
 #include "stress/common.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
+#include "support/no_metadata.hpp"
+#include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -455,6 +457,17 @@ TEST_F(a_full_pool, takes_back_blocks_while_the_lock_of_their_class_is_held) {
     EXPECT_EQ(pool.stats().in_use, count);
 }
 
+// A block that was deferred just when the lock became free: later ones do not follow it.
+TEST_F(a_full_pool, defers_no_block_beside_a_lock_that_is_free) {
+    central& list = caches()[k_class];
+    class_cache none;
+    ASSERT_TRUE(list.defer_half(none, all.back()));
+    all.pop_back();
+    give_back(100);
+    EXPECT_FALSE(list.has_deferred());
+    EXPECT_EQ(pool.stats().in_use, all.size());
+}
+
 // For another class, too: its last block is at first nowhere but in a list that nobody has locked.
 TEST_F(a_full_pool, finds_what_was_deferred_before_it_reports_exhaustion) {
     for (std::size_t const blocks : {1U, 3U, 60U}) {
@@ -566,6 +579,36 @@ TEST_F(a_lock_of_a_class, is_not_needed_to_return_what_was_handed_over) {
         EXPECT_LE(pool.stats().upstream_bytes, k_kept + k_each);
     }).join();
     expect_nothing_lost();
+}
+
+// Without memory, nothing can be deferred; the cache was freed while it still was in the list.
+TEST_F(a_lock_of_a_class, that_is_held_in_a_child_without_memory_keeps_no_cache_of_a_thread_of_before) {
+    if (test::k_sanitized || !test::can_end_metadata()) GTEST_SKIP() << "a sanitizer needs memory of its own";
+    std::promise<void> has_cache;
+    std::promise<void> may_end;
+    std::thread other([&] {
+        deallocate(pool, allocate(pool, 64));
+        has_cache.set_value();
+        may_end.get_future().wait();
+    });
+    has_cache.get_future().wait();
+    EXPECT_EQ(test::in_child([&] {
+                  central& list = test::core_of(pool).caches()[class_for(64, 8)];
+                  std::promise<void> is_held;
+                  std::thread holder([&] {
+                      scoped_lock const held(list);
+                      is_held.set_value();
+                      std::this_thread::sleep_for(10 * k_long);
+                  });
+                  is_held.get_future().wait();
+                  test::end_metadata();
+                  auto const threads = pool.stats().threads;
+                  holder.join();
+                  return threads == 0 ? 0 : 1;
+              }),
+              0);
+    may_end.set_value();
+    other.join();
 }
 
 TEST_F(a_lock_of_a_class, that_is_held_for_long_at_a_fork_leaves_the_child_all_blocks) {
