@@ -169,6 +169,20 @@ TEST_F(boost_intrusive_pool, bounded_gives_null_when_all_items_are_in_use) {
     EXPECT_EQ(log.constructed(), 3);
 }
 
+// A thread caches few items of a small pool, since another one has to stop its cache to find them.
+TEST_F(boost_intrusive_pool, list_knows_the_bound_by_which_caches_are_sized) {
+    using stock = memorypool::detail::item_stock<intrusive_item>;
+    auto const bound = [](std::size_t initial, std::size_t step, std::size_t most) {
+        stock& one = stock::create(initial, step, most, memorypool::RECYCLE_METHOD_NONE, nullptr);
+        std::size_t const b = one.bound();
+        one.close();
+        return b;
+    };
+    EXPECT_EQ(bound(64, 0, 0), 64);
+    EXPECT_EQ(bound(10, 5, 64), 64);
+    EXPECT_EQ(bound(10, 5, 0), static_cast<std::size_t>(-1));
+}
+
 TEST_F(boost_intrusive_pool, growth_is_cut_to_what_max_size_leaves) {
     intrusive_pool pool(4, 4, 10);
     EXPECT_FALSE(pool.is_bounded());

@@ -232,13 +232,16 @@ public:
     // With the initial items. `step` 0: no others. `most` 0: no limit. Throws std::bad_alloc, and what Item's constructor throws.
     [[nodiscard]] static item_stock& create(std::size_t initial, std::size_t step, std::size_t most,
                                             recycle_method_e method, recycle_function&& function) {
-        recycle_limits const limits{
-            .bound = k_unlimited, .growth = 0, .node_at = k_node_at, .idle_count = handle_count::k_idle};
         std::size_t const limit = most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE ? most : k_unlimited;
+        // By the bound, the list decides how many items a thread caches.
+        recycle_limits const limits{.bound = step != 0 ? limit : initial,
+                                    .growth = 0,
+                                    .node_at = k_node_at,
+                                    .idle_count = handle_count::k_idle};
         // The list itself lies in a block of its core: a small pool is made without a system call.
         item_stock& made = make<item_stock, sharing::shared>(
             {.name = "memorypool", .upstream = pooled::default_pool().resource()}, limits, 0, step,
-            step != 0 ? limit : initial, method, std::move(function));
+            limits.bound, method, std::move(function));
         try {
             if (initial != 0) made.build_step(initial);
         } catch (...) {
