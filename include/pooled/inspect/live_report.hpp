@@ -330,7 +330,7 @@ struct live_state {
             if (one.key == key) return static_cast<std::size_t>(&one - groups.begin());
         return k_none;
     }
-    // A new one. `type` null: it has no name.
+    // A new one. `type` null: it has no name. k_none: no memory.
     [[nodiscard]] std::size_t add_group(std::uint64_t key, std::size_t block_bytes,
                                         char const* type = nullptr, std::size_t length = 0) noexcept {
         group one;
@@ -343,8 +343,9 @@ struct live_state {
                 add(names, type[i]);
             add(names, '\0');
         }
+        std::size_t const at = groups.size();
         add(groups, one);
-        return groups.size() - 1;
+        return groups.size() != at ? at : k_none;
     }
 
     // The group of a block by its first word, if that is a vtable: not in a pool's memory, and below the addresses of the system.
