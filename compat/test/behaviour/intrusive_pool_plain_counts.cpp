@@ -55,7 +55,7 @@ TEST(memorypool_plain_counts, items_go_from_thread_to_thread_with_all_their_hand
     std::thread other([mine = std::move(held), &pool]() mutable {
         std::vector<handle> const copies = mine;
         mine.clear();
-        EXPECT_EQ(pool.inuse_count(), 1'000U);
+        EXPECT_GE(pool.inuse_count(), 1'000U);  // and perhaps the one of the loop below
     });
     for (int i = 0; i < 10'000; ++i)
         pool.allocate().reset();
