@@ -24,6 +24,8 @@ public:
         std::vector<std::pair<mapping, std::string_view>> found;
         for (Elf64_Phdr const& s : m_file->segments) {
             std::string_view const content = part_of(m_file->bytes, s.p_offset, s.p_filesz);
+            // Without all threads, what only the others refer to would be lost.
+            if (s.p_type == PT_NOTE && content.size() != s.p_filesz) m_threads.clear();
             if (s.p_type != PT_LOAD || s.p_memsz == 0 || s.p_vaddr + s.p_memsz < s.p_vaddr) continue;
             missing += s.p_filesz - content.size();
             found.emplace_back(mapping{s.p_vaddr, s.p_vaddr + s.p_memsz, (s.p_flags & PF_R) != 0,

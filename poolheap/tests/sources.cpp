@@ -247,7 +247,7 @@ TEST(CoreFile, WithMoreMappingsThanItsHeaderCanCountHasThemAll) {
     Elf64_Phdr segment{};
     segment.p_type = PT_NOTE;
     segment.p_offset = header.e_phoff + (k_mappings + 1) * sizeof segment;
-    segment.p_filesz = thread.size();
+    segment.p_filesz = 2 * thread.size();
     content += bytes_of(segment);
     segment = {.p_type = PT_LOAD,
                .p_flags = PF_R,
@@ -262,11 +262,15 @@ TEST(CoreFile, WithMoreMappingsThanItsHeaderCanCountHasThemAll) {
         content += bytes_of(segment);
     }
     fs::path const path = fs::temp_directory_path() / ("poolheap-core-" + std::to_string(::getpid()));
-    std::ofstream(path, std::ios::binary) << content + thread;
+    std::ofstream(path, std::ios::binary) << content + thread + thread;
     auto const from = open_image(path.string());
     fs::remove(path);
     EXPECT_EQ(from->mappings().size(), k_mappings);
+    EXPECT_EQ(from->threads().size(), 2u);
     EXPECT_EQ(from->get<std::uint32_t>(k_mappings * 8192 + 4), header.e_ident[4] | ELFDATA2LSB << 8);
+    // A thread less than its header says: gcore writes them at the end.
+    EXPECT_EQ(message_for(content + thread), " is truncated: its threads are missing. Was the disk full, or "
+                                             "the limit of core files (ulimit -c) too low?");
 }
 
 // Reads all that a reader of images reads.
