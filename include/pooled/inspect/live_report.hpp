@@ -342,6 +342,7 @@ struct live_state {
             for (std::size_t i = 0; i < length; ++i)
                 add(names, type[i]);
             add(names, '\0');
+            if (names.size() != one.name_at + length + 1) one.name_at = 0;  // no memory for its end
         }
         std::size_t const at = groups.size();
         add(groups, one);
