@@ -61,7 +61,9 @@ std::optional<loaded_file> loaded_file_at(image const& from, address begin) {
         return found;
     };
     loaded_file file;
-    if (read_segments(file, [&](auto offset, auto bytes) { return read(begin + offset, bytes); })) return {};
+    if (read_segments(file,
+                      [&](std::uint64_t offset, std::size_t bytes) { return read(begin + offset, bytes); }))
+        return {};
     // The file's begin is that of its first segment, unless a tool has put another one before it.
     auto const first = std::ranges::find_if(
         file.segments, [](auto const& s) { return s.p_type == PT_LOAD && s.p_offset == 0; });
@@ -91,7 +93,9 @@ std::shared_ptr<elf_file const> elf_file::open(std::string const& path, std::str
     ::close(descriptor);
     if (at == MAP_FAILED) return refuse("is empty, or no regular file");
     file->bytes = {static_cast<char const*>(at), size};
-    auto const part = [&](auto offset, auto bytes) { return part_of(file->bytes, offset, bytes); };
+    auto const part = [&](std::uint64_t offset, std::size_t bytes) {
+        return part_of(file->bytes, offset, bytes);
+    };
     if (char const* const why = read_segments(*file, part)) return refuse(why);
     read_notes(*file, [&](auto const& s) { return part(s.p_offset, s.p_filesz); });
     return file;
