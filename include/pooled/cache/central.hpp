@@ -14,7 +14,7 @@
 // that receive none become empty. Once it has no free block, the slab after it in memory is used if that has one, as each jump to
 // another place is slow (heap/free_spans.hpp).
 //
-// Invariants: capacity = blocks of the class's slabs, those that were added without the lock included;
+// Invariants: capacity = blocks of the class's slabs, also of those that were added without the lock;
 //             free = sum of the slabs' free; m_slabs lists those with free > 0,
 //             and none with free == total
 //             outside = capacity - free - recent: blocks in threads' caches or in use
@@ -99,7 +99,7 @@ public:
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
     // has no free block and the heap no free slab.
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
-        if (is_drained()) m_largest = 0;  // it is being used again
+        if (is_drained()) m_was_large = false;  // it is being used again
         if (free() == 0) adopt();
         if (free() == 0 && !add_slab(m_class)) return nullptr;
         m_refills.add(1);
@@ -244,8 +244,7 @@ public:
     // Whether nearly all blocks of a large class came back: those of two large caches at most are outside, after those of 64 usual
     // ones. The blocks that a cache would keep then are the only ones in use of as many slabs.
     [[nodiscard]] bool is_drained() const noexcept {
-        return m_largest >= 64 * std::uint64_t{k_geometry[m_class].cache_blocks} &&
-               outside() <= 2 * std::uint64_t{k_geometry[m_class].burst_blocks()};
+        return m_was_large && outside() <= 2 * std::uint64_t{k_geometry[m_class].burst_blocks()};
     }
 
     // The cache's owner has ended: its remote frees stay counted.
@@ -292,7 +291,7 @@ public:
 
     [[nodiscard]] std::uint64_t free() const noexcept { return m_free + m_recent.count(); }
     [[nodiscard]] std::uint64_t capacity() const noexcept {
-        return m_pool.deferred != nullptr ? m_capacity + deferred().added_blocks() : m_capacity;
+        return m_capacity + m_added_blocks.load(std::memory_order_relaxed);
     }
     // Clamped, because another thread may have changed only one of the two counters.
     [[nodiscard]] std::uint64_t outside() const noexcept { return saturating_subtract(capacity(), free()); }
@@ -331,9 +330,6 @@ private:
     template <class>
     friend struct record_access;
     [[nodiscard]] deferred_list& deferred() const noexcept { return m_pool.deferred[m_class]; }
-    [[nodiscard]] std::uint32_t slab_units() const noexcept {
-        return m_pool.deferred != nullptr ? m_slab_units + deferred().added_units() : m_slab_units;
-    }
     // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
     [[nodiscard]] deferred_blocks* defer_slab(block_request const& what) noexcept;
     // Does what others have deferred. True.
@@ -436,10 +432,13 @@ private:
         if (s == nullptr) return false;
         m_slabs.push_front(*s);
         m_capacity.add(s->total);
-        m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
-        m_free.add(s->total);
         m_slab_units.add(units_of(*s));
+        note_large();
+        m_free.add(s->total);
         return true;
+    }
+    void note_large() noexcept {
+        m_was_large = m_was_large || capacity() >= 64 * std::uint64_t{k_geometry[m_class].cache_blocks};
     }
     void remove_slab(slab& s) noexcept {
         m_slabs.remove(s);
@@ -449,6 +448,9 @@ private:
         m_pool.heap.deallocate(s);
     }
 
+    [[nodiscard]] std::uint32_t slab_units() const noexcept {
+        return m_slab_units + m_added_units.load(std::memory_order_relaxed);
+    }
     [[nodiscard]] std::uint32_t units_of(slab const& s) const noexcept {
         return static_cast<std::uint32_t>(s.bytes() / m_pool.heap.unit());
     }
@@ -466,16 +468,19 @@ private:
     mutex m_mutex;
     bool m_is_closed = false;
     std::uint8_t m_class;
-    observed<std::uint16_t> m_misses;
-    observed<std::uint32_t> m_slab_units;  // of all slabs, without deferred().added_units(), modulo 2^32
+    observed<std::uint8_t> m_misses;
+    bool m_was_large = false;              // since it was last drained and used again
+    observed<std::uint32_t> m_slab_units;  // without those that were added without the lock, modulo 2^32
     observed<std::uint32_t> m_served;
     observed<std::uint32_t> m_failed_at;  // the heap's gains() when it had no block; 0: it may have one
     context const& m_pool;
     slab_list m_slabs;
-    recent_blocks m_recent;
+    [[no_unique_address]] recent_blocks m_recent;
+    // Of the slabs that were ever added without the lock. Who removes one subtracts it from the list's own counts.
+    atomic<std::uint32_t> m_added_units{0};
+    atomic<std::uint64_t> m_added_blocks{0};
     observed<std::uint64_t> m_free;
-    observed<std::uint64_t> m_capacity;  // without deferred().added_blocks(), modulo 2^64
-    std::uint64_t m_largest = 0;         // the largest capacity since it was last drained and used again
+    observed<std::uint64_t> m_capacity;  // without those, modulo 2^64
     observed<std::uint64_t> m_high_water;
     observed<std::uint64_t> m_refills;
     observed<std::uint64_t> m_flushes;

@@ -44,7 +44,7 @@ inline void central::adopt() noexcept {
 
 POOLED_NOINLINE inline void central::settle_deferred() noexcept {
     deferred_blocks* const all = deferred().take_all();
-    m_largest = detail::larger<std::uint64_t>(m_largest, capacity());
+    note_large();
     deferred_list::for_each(all, [this](deferred_blocks& one) {
         flush({one.blocks(), one.count});
         one.free();
@@ -105,7 +105,9 @@ inline deferred_blocks* central::defer_slab(block_request const& what) noexcept 
     deferred_blocks* const batch = deferred_blocks::make(s->total);
     if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;
     batch->count = s->total;
-    deferred().add(s->total, units_of(*s));
+    // Before any other thread can have one of the blocks, and free it.
+    m_added_blocks.fetch_add(s->total, std::memory_order_relaxed);
+    m_added_units.fetch_add(units_of(*s), std::memory_order_relaxed);
     s->allocate_all(batch->blocks() + s->total);
     return batch;
 }

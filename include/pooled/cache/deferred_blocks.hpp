@@ -2,10 +2,8 @@
 #pragma once
 
 // What a thread does to the list of a class while another one has its lock and does not run: blocks that the thread frees, or those of a
-// slab that it takes from the heap. Whoever has the lock next sets their bits; what must not be late, as those blocks may return earlier,
-// is counted at once: how many blocks the class has.
+// slab that it takes from the heap. Whoever has the lock next sets their bits.
 
-#include "pooled/base/atomics.hpp"
 #include "pooled/base/push_list.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
@@ -36,28 +34,7 @@ private:
 };
 
 // Those of one class. Any thread may call, without a lock, and waits for none.
-class deferred_list : public push_list<deferred_blocks, deferred_blocks::next_of> {
-public:
-    // The blocks of all slabs that were ever added to the class without its lock, and those slabs' units. Who removes such a slab
-    // subtracts it from the list's own counts, which hold the rest, modulo their size.
-    [[nodiscard]] std::uint64_t added_blocks() const noexcept {
-        return m_added_blocks.load(std::memory_order_relaxed);
-    }
-    [[nodiscard]] std::uint32_t added_units() const noexcept {
-        return m_added_units.load(std::memory_order_relaxed);
-    }
-    // Before any other thread can have one of the blocks, and free it.
-    void add(std::uint32_t blocks, std::uint32_t units) noexcept {
-        m_added_blocks.fetch_add(blocks, std::memory_order_relaxed);
-        m_added_units.fetch_add(units, std::memory_order_relaxed);
-    }
-
-private:
-    template <class>
-    friend struct record_access;
-    atomic<std::uint64_t> m_added_blocks{0};
-    atomic<std::uint32_t> m_added_units{0};
-};
+using deferred_list = push_list<deferred_blocks, deferred_blocks::next_of>;
 
 }  // namespace detail
 POOLED_END_NAMESPACE

@@ -70,6 +70,23 @@ protected:
         }
         return blocks;
     }
+    void enter_bound() {
+        std::scoped_lock const lock(set);
+        set.enter_bound();
+    }
+    bool leave_bound() {
+        std::scoped_lock const lock(set);
+        return set.leave_bound();
+    }
+    // All blocks of a pool that is at its bound from now on.
+    [[nodiscard]] std::vector<void*> fill_to_the_bound() {
+        enter_bound();
+        std::vector<void*> all;
+        while (void* const p = set.allocate(k_class, &caches[0]))
+            all.push_back(p);
+        EXPECT_GT(all.size(), 100U);
+        return all;
+    }
     void give_back(thread_cache& cache, class_index c, std::vector<void*> const& blocks) {
         for (void* const p : blocks)
             EXPECT_TRUE(cache.classes[c].push(p) || set.deallocate(c, &cache, p));
@@ -471,11 +488,8 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
         give_back(cache, k_class, take(cache, k_class, 100));
     std::uint32_t const epoch = set.bound_epoch();
     EXPECT_FALSE(set.is_at_bound());
-    {
-        std::scoped_lock const lock(set);
-        set.enter_bound();
-        set.enter_bound();
-    }
+    enter_bound();
+    enter_bound();
     EXPECT_TRUE(set.is_at_bound());
     EXPECT_NE(set.bound_epoch(), epoch);
     EXPECT_EQ(set[k_class].outside(), 0U);
@@ -490,11 +504,8 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
     set.try_drain_slots();
     EXPECT_EQ(set[k_class].outside(), 0U);
     EXPECT_FALSE(caches[0].gate.enter());
-    {
-        std::scoped_lock const lock(set);
-        set.leave_bound();
-        set.leave_bound();
-    }
+    leave_bound();
+    leave_bound();
     EXPECT_FALSE(set.is_at_bound());
     ASSERT_TRUE(caches[0].gate.enter());
     caches[0].gate.leave();
@@ -535,13 +546,7 @@ TEST(bound_slots_test, are_not_taken_for_empty_when_a_block_was_deferred_instead
 
 // A thread that was preempted has the lock of their class; they are a slab that another class needs.
 TEST_F(cache_set_test, finds_what_was_deferred_at_the_bound) {
-    {
-        std::scoped_lock const lock(set);
-        set.enter_bound();
-    }
-    std::vector<void*> all;
-    while (void* const p = set.allocate(k_class, &caches[0]))
-        all.push_back(p);
+    auto all = fill_to_the_bound();
     set[k_class].lock();
     for (void* const p : all)
         EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
@@ -564,20 +569,12 @@ TEST_F(cache_set_test, finds_what_was_deferred_at_the_bound) {
     EXPECT_TRUE(set.deallocate(k_other, &caches[0], other));
     for (std::size_t i = all.size(); i-- != 0 && set[k_class].outside() != 0;)
         EXPECT_TRUE(set.deallocate(k_class, &caches[1], all[i]));
-    std::scoped_lock const lock(set);
-    EXPECT_TRUE(set.leave_bound());
+    EXPECT_TRUE(leave_bound());
     EXPECT_EQ(set[k_class].outside() + set[k_other].outside(), 0U);
 }
 
 TEST_F(cache_set_test, finds_every_free_block_at_the_bound) {
-    {
-        std::scoped_lock const lock(set);
-        set.enter_bound();
-    }
-    std::vector<void*> all;
-    while (void* const p = set.allocate(k_class, &caches[0]))
-        all.push_back(p);
-    ASSERT_GT(all.size(), 100U);
+    auto const all = fill_to_the_bound();
     for (std::size_t free : {1U, 2U, 70U}) {  // in a slot; and in slabs; and a whole slab for another class
         for (std::size_t i = 0; i < free; ++i)
             EXPECT_TRUE(set.deallocate(k_class, &caches[1], all[i]));
@@ -590,10 +587,7 @@ TEST_F(cache_set_test, finds_every_free_block_at_the_bound) {
     void* const other = set.allocate(k_other, &caches[0]);
     EXPECT_NE(other, nullptr) << "a block in a slot keeps no slab from another class";
     EXPECT_TRUE(set.deallocate(k_other, &caches[0], other));
-    {
-        std::scoped_lock const lock(set);
-        set.leave_bound();
-    }
+    leave_bound();
     EXPECT_EQ(set[k_class].outside(), 0U);
     EXPECT_EQ(set[k_other].outside(), 0U);
 }
