@@ -56,6 +56,20 @@ add_library(pooled::pooled ALIAS pooled_${pooled_default})
 
 # A sanitizer has operators of its own.
 if(NOT WIN32 AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*(address|thread|memory|leak)")
+  function(pooled_set_replacement_options)
+    foreach(each IN LISTS ARGN)
+      # A program may replace some of the functions. Without the second option, Clang calls and inlines those of this file.
+      target_compile_options(${each} PRIVATE -ftls-model=initial-exec -fsemantic-interposition)
+      target_compile_definitions(${each} PRIVATE POOLED_INITIAL_EXEC=1)
+      set_target_properties(${each} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+                                               POSITION_INDEPENDENT_CODE ON)
+    endforeach()
+  endfunction()
+  # The slow paths and the state, as both libraries for LD_PRELOAD have them.
+  add_library(pooled_preloaded OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/src/pooled.cpp")
+  target_link_libraries(pooled_preloaded PRIVATE pooled_header_only)
+  target_compile_definitions(pooled_preloaded PRIVATE POOLED_PRELOADED=1)
+  pooled_set_replacement_options(pooled_preloaded)
   # pooled_add_replacement(<name> <library> <target> <symbol>): src/<name>.cpp for a program to link, pooled::<name>, and for LD_PRELOAD,
   # pooled::<name>_preload.
   function(pooled_add_replacement name library target symbol)
@@ -64,18 +78,12 @@ if(NOT WIN32 AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*(address|thread|
     target_link_libraries(pooled_${name} PUBLIC pooled_static)
     # A linker takes an archive's member for a name that is undefined: the program may call the functions in other libraries alone.
     target_link_options(pooled_${name} INTERFACE LINKER:-u,${symbol})
-    add_library(${target} SHARED ${pooled_on_demand} "${source}" "${PROJECT_SOURCE_DIR}/src/pooled.cpp")
+    add_library(${target} SHARED ${pooled_on_demand} "${source}" $<TARGET_OBJECTS:pooled_preloaded>)
     target_link_libraries(${target} PRIVATE pooled_header_only)
     target_compile_definitions(${target} PRIVATE POOLED_PRELOADED=1)
     set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS POOLED_STATIC=1)
     target_link_options(${target} PRIVATE LINKER:-z,nodelete LINKER:-z,initfirst)
-    foreach(each IN ITEMS pooled_${name} ${target})
-      # A program may replace some of the functions. Without the second option, Clang calls and inlines those of this file.
-      target_compile_options(${each} PRIVATE -ftls-model=initial-exec -fsemantic-interposition)
-      target_compile_definitions(${each} PRIVATE POOLED_INITIAL_EXEC=1)
-      set_target_properties(${each} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-                                               POSITION_INDEPENDENT_CODE ON)
-    endforeach()
+    pooled_set_replacement_options(pooled_${name} ${target})
     set_target_properties(pooled_${name} PROPERTIES EXPORT_NAME ${name} OUTPUT_NAME ${library}-static)
     # Without a version: the name stands in LD_PRELOAD.
     set_target_properties(${target} PROPERTIES EXPORT_NAME ${name}_preload OUTPUT_NAME ${library})
