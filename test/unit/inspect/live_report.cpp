@@ -4,16 +4,27 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
+#include "support/no_metadata.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <typeinfo>
 #include <utility>
 #include <vector>
+
+#if !defined(_WIN32)
+#include <sys/resource.h>
+#endif
 
 namespace drawn {
 struct square {
@@ -197,5 +208,84 @@ TEST_F(live_report, of_an_object_pool_counts_what_is_in_use) {
     auto const one = pool.acquire();
     EXPECT_EQ(report_of(pool), "object_pool 'texts': 1 objects in use, 2 idle\n");
 }
+
+#if !defined(_WIN32)
+
+struct untouched {};
+// What a compiler writes for a class: a table of functions, behind the type information with the name that it mangled.
+struct made_class {
+    std::string name;
+    std::array<void const*, 2> info{};
+    std::array<void const*, 3> table{};
+
+    explicit made_class(std::string const& readable) : name(std::to_string(readable.size()) + readable) {
+        std::memcpy(info.data(), &typeid(untouched), sizeof(void*));
+        info[1] = name.c_str();
+        table[1] = info.data();
+    }
+};
+
+// A stream that needs no memory.
+struct fixed_buffer : std::streambuf {
+    std::array<char, std::size_t{1} << 20> text{};
+    fixed_buffer() { setp(text.data(), text.data() + text.size() - 1); }
+};
+
+// Whether no line has a name that nobody has, or more objects of a type than there are: type 7 has 1 + 7 % 3.
+bool is_true_in_part(char const* line) {
+    unsigned objects = 0, type = 0, bytes = 0;
+    bool is_true = true;
+    for (; (line = std::strstr(line, "\n  ")) != nullptr; line += 3) {
+        int end = 0;
+        bool const is_named = std::sscanf(line, "\n  %u of a_type", &objects) == 1 &&
+                              std::strncmp(std::strstr(line, "of "), "of a_type", 9) == 0;
+        if (!is_named) continue;
+        std::sscanf(line,
+                    "\n  %u of "
+                    "a_type_whose_name_is_so_long_that_those_of_a_thousand_need_more_than_a_first_array_%u, "
+                    "%u bytes%n",
+                    &objects, &type, &bytes, &end);
+        is_true = is_true && end != 0 && objects <= 1 + type % 3;
+    }
+    return is_true;
+}
+
+TEST_F(live_report, counts_no_object_for_another_type_wherever_memory_ends) {
+    if (!test::can_end_metadata()) GTEST_SKIP() << "a limit of the address space does not hold here";
+    constexpr unsigned k_types = 1300;
+    pooled::pool pool{{.name = "many"}};
+    std::vector<std::unique_ptr<made_class>> types;
+    for (unsigned i = 0; i < k_types; ++i) {
+        char number[8];
+        std::snprintf(number, sizeof(number), "%06u", i);
+        types.push_back(std::make_unique<made_class>(
+            "a_type_whose_name_is_so_long_that_those_of_a_thousand_need_more_than_a_first_array_" +
+            std::string(number)));
+        for (unsigned n = 0; n < 1 + i % 3; ++n)
+            *static_cast<void const**>(pool.allocate(32)) = types.back()->table.data() + 2;
+    }
+    auto const out = std::make_unique<fixed_buffer>();
+    auto const report_with = [&](rlim_t more) {
+        std::size_t pages = 0;
+        std::ifstream("/proc/self/statm") >> pages;
+        rlimit limit{};
+        getrlimit(RLIMIT_AS, &limit);
+        limit.rlim_cur = pages * 4096 + more;
+        if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
+        std::ostream stream(out.get());
+        pool.live_report(stream);
+        return is_true_in_part(out->text.data());
+    };
+    for (rlim_t more = 0; more < 640 * 1024; more += 32768)
+        EXPECT_EQ(test::in_child([&] { return report_with(more); }), 0) << more;
+    EXPECT_EQ(test::in_child([&] {
+                  return report_with(rlim_t{1} << 24) &&
+                         std::strstr(out->text.data(), "uncertain") == nullptr &&
+                         std::strstr(out->text.data(), "array_001299,") != nullptr;
+              }),
+              0);
+}
+
+#endif
 
 }  // namespace
