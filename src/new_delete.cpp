@@ -9,9 +9,8 @@
 //   unsized delete, free     address ─▶ page map ─▶ place in this thread's cache   else deallocate_other()
 //   realloc                  address ─▶ page map ─▶ the same block if it fits      else move_to_new()
 //
-// A block that no page map knows came from another malloc or operator new: the next malloc in the process, usually libc's, serves it. A
-// sized delete trusts the size, as the standard lets it, of blocks at the place where this library maps its memory, which no other malloc
-// uses. It looks all others up. With POOLED_TRUST_SIZES=0 the memory has no such place, so it looks every block up.
+// A block that no page map knows came from another malloc: the next one in the process serves it. A sized delete trusts the size of blocks
+// at the place where this library maps its memory, and looks all others up.
 //
 // Any thread may call, from the loader's first call of malloc to the last destructor. O(1).
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The malloc that the process would have without this library, for blocks that are not of a pool; and, where this library is malloc, memory
-// for what the pool's own slow path calls malloc for. Part of new_delete.cpp.
+// The malloc that the process would have without this library: libc's, or one that was preloaded after it. Its blocks come here by way of
+// files that do not see this library's functions (RTLD_DEEPBIND), or, without malloc.cpp, from malloc. And, where this library is malloc,
+// memory for what the pool's own slow path calls malloc for. Part of new_delete.cpp.
 //
 // Any thread may call. O(1).
 
@@ -25,9 +26,6 @@ namespace {
 
 using namespace pooled;
 using namespace pooled::detail;
-
-// The malloc that the process would have without this library: libc's, or one that was preloaded after it. Its blocks come here by way of
-// files that do not see this library's functions (RTLD_DEEPBIND), or, without malloc.cpp, from malloc.
 
 [[gnu::weakref("dlsym")]] static void* dlsym_if_linked(void* handle, char const* name);
 

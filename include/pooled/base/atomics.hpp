@@ -10,8 +10,6 @@
 //                     (asymmetric fences: P1202, Goldblatt)
 //   plain<T>          a variable that one thread at a time uses, as ordered by the atomics
 //
-// Parts that sleep also use platform (os/platform.hpp).
-//
 // Read-modify-write operations are on 4 or 8 bytes, never on a bool: for narrower types GCC 12 and 13 call libatomic on
 // riscv64, and a program without it does not link.
 //
@@ -85,7 +83,7 @@ struct std_atomics {
     static void full_barrier() noexcept {
 #if defined(__x86_64__) && defined(__clang__)
         // As GCC makes it: 11 ns. Clang's fence is an mfence, 40 ns (Zen 5).
-        asm volatile("lock orl $0, (%%rsp)" ::: "memory", "cc");
+        asm volatile("lock {orl $0, (%%rsp)|or DWORD PTR [rsp], 0}" ::: "memory", "cc");
 #else
         std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif

@@ -22,10 +22,9 @@
 //
 // A slab has as many granules as its class uses best: four, or more where at least 2 % of them would be left over.
 //
-// Slabs have colours (Bonwick 1994): the blocks of each begin at another cache line, as far as the memory after the last block
-// allows. Without them, blocks of 1536 bytes begin in 42 of the 1024 places of a slab, so a cache keeps the first lines of few.
-// A slab that blocks of 256 to 4096 bytes would fill exactly has one block less. Blocks aligned to more than a cache line have fewer
-// colours or none, and are therefore of other classes.
+// Slabs have colours (docs/mechanisms.md): the blocks of each begin at another cache line, as far as the memory after the last block
+// allows. A slab that blocks of 256 to 4096 bytes would fill exactly has one block less. Blocks aligned to more than a cache line have
+// fewer colours or none, and are therefore of other classes.
 //
 // Invariants: sizes ascend; each is a multiple of 8, of 64 above 512, and of a granule above 32 KiB; a block is aligned to its class's
 // `align`, which divides the size, and the offset of the slab's first block.

@@ -11,10 +11,9 @@
 //     POOLED_THREAD_EQUALS(name, member, value)        the same
 //     POOLED_THREAD_SPANS(name, low, bytes, address)   address - low < bytes, of two members
 //
-// A fibre (stackful coroutine) may continue on another thread after any call of foreign code. Compilers take the address of a
-// thread_local variable for a constant of the function: Clang keeps what __tls_get_addr returned across such a call. So each use here
-// finds the thread anew. The thread pointer is read by volatile assembly, which no compiler merges with another one or moves across a
-// call; the variable's distance from it is the same in each thread, and compilers may keep it.
+// A fibre may continue on another thread after any call of foreign code, and compilers take the address of a thread_local variable for a
+// constant of the function (docs/teardown.md). So each use here reads the thread pointer by volatile assembly, which no compiler merges
+// with another one or moves across a call; the variable's distance from it is the same in each thread, and compilers may keep it.
 //
 //   executables                  assembly with the variable's symbol, as many instructions as compilers make; so does a library that is
 //                                loaded with its program (POOLED_INITIAL_EXEC)
@@ -145,75 +144,69 @@ extern "C" unsigned pooled_tls_index POOLED_SYMBOL("_tls_index");
 #define POOLED_HOT_THREAD_STATE(type, name, ...)  \
     POOLED_THREAD_STATE(type, name, __VA_ARGS__); \
     POOLED_THREAD_ACCESS(type, name##_access, POOLED_THREAD_SYMBOL(name))
-#define POOLED_THREAD_ACCESS(variable, name, symbol)                                                         \
-    struct name {                                                                                            \
-        using type = variable;                                                                               \
-        template <class T, std::size_t At>                                                                   \
-        [[nodiscard]] POOLED_ALWAYS_INLINE static T get() noexcept {                                         \
-            static_assert(sizeof(T) == 8);                                                                   \
-            POOLED_THREAD_LOAD_BASE(symbol);                                                                 \
-            T value{};                                                                                       \
-            asm volatile("{movq " POOLED_THREAD_MEMBER_ATT(                                                  \
-                             symbol, "at") ", %0|mov %0, " POOLED_THREAD_MEMBER_INTEL(symbol, "at") "}"      \
-                         : "=r"(value)                                                                       \
-                         : [at] "i"(At)POOLED_THREAD_AND_BASE);                                              \
-            return value;                                                                                    \
-        }                                                                                                    \
-        template <class T, std::size_t At>                                                                   \
-        [[nodiscard]] POOLED_ALWAYS_INLINE static std::remove_extent_t<T> get(std::size_t index) noexcept {  \
-            static_assert(sizeof(std::remove_extent_t<T>) == 8);                                             \
-            POOLED_THREAD_LOAD_BASE(symbol);                                                                 \
-            std::remove_extent_t<T> value{};                                                                 \
-            asm volatile("{movq " POOLED_THREAD_ELEMENT_ATT(                                                 \
-                             symbol) ", %0|mov %0, " POOLED_THREAD_ELEMENT_INTEL(symbol) "}"                 \
-                         : "=r"(value)                                                                       \
-                         : [at] "i"(At), [index] "r"(index)POOLED_THREAD_AND_BASE);                          \
-            return value;                                                                                    \
-        }                                                                                                    \
-        template <class T, std::size_t At>                                                                   \
-        POOLED_ALWAYS_INLINE static void set(std::type_identity_t<T> value) noexcept {                       \
-            POOLED_THREAD_LOAD_BASE(symbol);                                                                 \
-            asm volatile("{mov %[value], " POOLED_THREAD_MEMBER_ATT(                                         \
-                             symbol, "at") "|mov " POOLED_THREAD_MEMBER_INTEL(symbol, "at") ", %[value]}"    \
-                         :                                                                                   \
-                         : [at] "i"(At), [value] "r"(value)POOLED_THREAD_AND_BASE);                          \
-        }                                                                                                    \
-        template <class T, std::size_t At>                                                                   \
-        [[nodiscard]] POOLED_ALWAYS_INLINE static bool equals(std::type_identity_t<T> value) noexcept {      \
-            POOLED_THREAD_LOAD_BASE(symbol);                                                                 \
-            bool result = false;                                                                             \
-            if constexpr (sizeof(T) == 4)                                                                    \
-                asm volatile(                                                                                \
-                    "{cmpl %[value], " POOLED_THREAD_MEMBER_ATT(                                             \
-                        symbol, "at") "|cmp DWORD PTR " POOLED_THREAD_MEMBER_INTEL(symbol,                   \
-                                                                                   "at") ", %[value]}"       \
-                    : "=@cce"(result)                                                                        \
-                    : [at] "i"(At), [value] "er"(value)POOLED_THREAD_AND_BASE);                              \
-            else                                                                                             \
-                asm volatile(                                                                                \
-                    "{cmpq %[value], " POOLED_THREAD_MEMBER_ATT(                                             \
-                        symbol, "at") "|cmp QWORD PTR " POOLED_THREAD_MEMBER_INTEL(symbol,                   \
-                                                                                   "at") ", %[value]}"       \
-                    : "=@cce"(result)                                                                        \
-                    : [at] "i"(At), [value] "er"(value)POOLED_THREAD_AND_BASE);                              \
-            return result;                                                                                   \
-        }                                                                                                    \
-        template <std::size_t Low, std::size_t Bytes>                                                        \
-        [[nodiscard]] POOLED_ALWAYS_INLINE static bool spans(std::size_t address) noexcept {                 \
-            POOLED_THREAD_LOAD_BASE(symbol);                                                                 \
-            bool result = false;                                                                             \
-            asm volatile(                                                                                    \
-                "{subq " POOLED_THREAD_MEMBER_ATT(symbol, "low") ", %0|sub %0, " POOLED_THREAD_MEMBER_INTEL( \
-                    symbol, "low") "}\n\t"                                                                   \
-                                   "{cmpq " POOLED_THREAD_MEMBER_ATT(                                        \
-                                       symbol,                                                               \
-                                       "bytes") ", %0|cmp %0, " POOLED_THREAD_MEMBER_INTEL(symbol,           \
-                                                                                           "bytes") "}"      \
-                : "+r"(address), "=@ccb"(result)                                                             \
-                : [low] "i"(Low), [bytes] "i"(Bytes)POOLED_THREAD_AND_BASE);                                 \
-            return result;                                                                                   \
-        }                                                                                                    \
-    };                                                                                                       \
+// The two syntaxes of an instruction whose second operand is %0 or %[value]. A value may be a constant, so a comparison needs a size.
+#define POOLED_THREAD_READ(what, att, intel) "{" what " " att ", %0|" what " %0, " intel "}"
+#define POOLED_THREAD_READ_MEMBER(what, symbol, at) \
+    POOLED_THREAD_READ(what, POOLED_THREAD_MEMBER_ATT(symbol, at), POOLED_THREAD_MEMBER_INTEL(symbol, at))
+#define POOLED_THREAD_WITH_VALUE(att, intel, symbol)                                                       \
+    "{" att " %[value], " POOLED_THREAD_MEMBER_ATT(symbol, "at") "|" intel " " POOLED_THREAD_MEMBER_INTEL( \
+        symbol, "at") ", %[value]}"
+#define POOLED_THREAD_ACCESS(variable, name, symbol)                                                        \
+    struct name {                                                                                           \
+        using type = variable;                                                                              \
+        template <class T, std::size_t At>                                                                  \
+        [[nodiscard]] POOLED_ALWAYS_INLINE static T get() noexcept {                                        \
+            static_assert(sizeof(T) == 8);                                                                  \
+            POOLED_THREAD_LOAD_BASE(symbol);                                                                \
+            T value{};                                                                                      \
+            asm volatile(POOLED_THREAD_READ_MEMBER("mov", symbol, "at")                                     \
+                         : "=r"(value)                                                                      \
+                         : [at] "i"(At)POOLED_THREAD_AND_BASE);                                             \
+            return value;                                                                                   \
+        }                                                                                                   \
+        template <class T, std::size_t At>                                                                  \
+        [[nodiscard]] POOLED_ALWAYS_INLINE static std::remove_extent_t<T> get(std::size_t index) noexcept { \
+            static_assert(sizeof(std::remove_extent_t<T>) == 8);                                            \
+            POOLED_THREAD_LOAD_BASE(symbol);                                                                \
+            std::remove_extent_t<T> value{};                                                                \
+            asm volatile(POOLED_THREAD_READ("mov", POOLED_THREAD_ELEMENT_ATT(symbol),                       \
+                                            POOLED_THREAD_ELEMENT_INTEL(symbol))                            \
+                         : "=r"(value)                                                                      \
+                         : [at] "i"(At), [index] "r"(index)POOLED_THREAD_AND_BASE);                         \
+            return value;                                                                                   \
+        }                                                                                                   \
+        template <class T, std::size_t At>                                                                  \
+        POOLED_ALWAYS_INLINE static void set(std::type_identity_t<T> value) noexcept {                      \
+            POOLED_THREAD_LOAD_BASE(symbol);                                                                \
+            asm volatile(POOLED_THREAD_WITH_VALUE("mov", "mov", symbol)                                     \
+                         :                                                                                  \
+                         : [at] "i"(At), [value] "r"(value)POOLED_THREAD_AND_BASE);                         \
+        }                                                                                                   \
+        template <class T, std::size_t At>                                                                  \
+        [[nodiscard]] POOLED_ALWAYS_INLINE static bool equals(std::type_identity_t<T> value) noexcept {     \
+            POOLED_THREAD_LOAD_BASE(symbol);                                                                \
+            bool result = false;                                                                            \
+            if constexpr (sizeof(T) == 4)                                                                   \
+                asm volatile(POOLED_THREAD_WITH_VALUE("cmpl", "cmp DWORD PTR", symbol)                      \
+                             : "=@cce"(result)                                                              \
+                             : [at] "i"(At), [value] "er"(value)POOLED_THREAD_AND_BASE);                    \
+            else                                                                                            \
+                asm volatile(POOLED_THREAD_WITH_VALUE("cmpq", "cmp QWORD PTR", symbol)                      \
+                             : "=@cce"(result)                                                              \
+                             : [at] "i"(At), [value] "er"(value)POOLED_THREAD_AND_BASE);                    \
+            return result;                                                                                  \
+        }                                                                                                   \
+        template <std::size_t Low, std::size_t Bytes>                                                       \
+        [[nodiscard]] POOLED_ALWAYS_INLINE static bool spans(std::size_t address) noexcept {                \
+            POOLED_THREAD_LOAD_BASE(symbol);                                                                \
+            bool result = false;                                                                            \
+            asm volatile(POOLED_THREAD_READ_MEMBER("sub", symbol, "low") "\n\t" POOLED_THREAD_READ_MEMBER(  \
+                             "cmp", symbol, "bytes")                                                        \
+                         : "+r"(address), "=@ccb"(result)                                                   \
+                         : [low] "i"(Low), [bytes] "i"(Bytes)POOLED_THREAD_AND_BASE);                       \
+            return result;                                                                                  \
+        }                                                                                                   \
+    };                                                                                                      \
     static_assert(true)
 #define POOLED_THREAD_MEMBER(name, member) \
     decltype(name##_access::type::member), offsetof(name##_access::type, member)

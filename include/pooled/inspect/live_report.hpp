@@ -148,12 +148,11 @@ private:
 };
 
 // Memory that was read in one call, since the next word that is asked for is often near.
-template <std::size_t Bytes>
 class memory_window {
 public:
+    static constexpr std::size_t k_bytes = 16384;
     // False where there is a hole. `ahead`: how many bytes to read if they are not here yet.
-    [[nodiscard]] bool get(std::uint64_t from, void* to, std::size_t count,
-                           std::size_t ahead = Bytes) noexcept {
+    [[nodiscard]] bool get(std::uint64_t from, void* to, std::size_t count, std::size_t ahead) noexcept {
         if (from - m_begin >= m_bytes || from + count - m_begin > m_bytes) {
             own_memory const memory;
             m_begin = from;
@@ -169,7 +168,7 @@ public:
 private:
     std::uint64_t m_begin = 0;
     std::size_t m_bytes = 0;
-    std::byte m_data[Bytes];
+    std::byte m_data[k_bytes];
 };
 
 // What a control block is shown as, or null: std::_Sp_counted_ptr_inplace<Packet, std::allocator<void>, …> is the block of a Packet,
@@ -212,7 +211,6 @@ struct live_state {
         bool is_returned = false;
     };
     static constexpr std::size_t k_none = ~std::size_t{0};
-    static constexpr std::size_t k_window = 16384;
     static constexpr std::uint64_t k_most_bytes = (std::uint64_t{1} << 48) - 1;
 
     live_census& to;
@@ -225,8 +223,7 @@ struct live_state {
     mapped_array<char> names{};
     mapped_array<std::uint64_t> free_before{};  // addresses of the first walk, kept until there are blocks
     bool is_second = false;
-    memory_window<k_window> heads;
-    memory_window<4096> vtables;
+    memory_window heads;
     own_symbols symbols;
     struct {
         std::uint64_t word;
@@ -295,7 +292,7 @@ struct live_state {
     // is no such word.
     [[nodiscard]] std::size_t read_class_name(std::uint64_t vtable) noexcept {
         std::uint64_t info = 0;
-        if (!vtables.get(vtable - sizeof(void*), &info, sizeof(info))) return 0;
+        if (memory.read(vtable - sizeof(void*), &info, sizeof(info)) != sizeof(info)) return 0;
         if (info == 0) {  // -fno-rtti: the table's symbol has the name
             std::size_t const length = symbols.name_of(vtable - 2 * sizeof(void*), name, sizeof(name));
             if (length <= 4 || __builtin_memcmp(name, "_ZTV", 4) != 0) return 0;
@@ -398,8 +395,9 @@ struct live_state {
             to.m_bytes += bytes;
             std::uint64_t words[2]{};
             if (POOLED_SANITIZE == 0)
-                static_cast<void>(heads.get(b.begin, words, sizeof(words),
-                                            bytes >= k_window / 4 ? sizeof(words) : k_window));
+                static_cast<void>(
+                    heads.get(b.begin, words, sizeof(words),
+                              bytes >= memory_window::k_bytes / 4 ? sizeof(words) : memory_window::k_bytes));
             std::size_t of = group_of_vtable(words[0], bytes);
             // A header is first, or behind an array's length or padding.
             if (of == k_none) of = group_of_header(words[0], bytes);

@@ -16,19 +16,12 @@
 // own_flag() to release_flag(), and needs the heavy barrier. All other threads, which use no cache either, increment and
 // decrement one of a few counters with locked instructions.
 //
-// Neither side waits for ever. The fork may need a lock of a program or of libc whose holder sleeps here: after a while the sleeper opens
-// the gate. A thread inside may not be running: after a while the fork goes on without it. The state is then *lost*: the child uses no
-// structure that other threads may have been changing, but begins anew (pool/registry.hpp).
+// Neither side waits for ever: after a while a thread that sleeps here opens the gate, or a fork goes on without a thread that does not run.
+// The state is then *lost*: the child begins anew (pool/registry.hpp). So that it learns that, each thread that enters makes a call first
+// that takes as long as the copy (wait_for_copy); order() does so between two stores. docs/mechanisms.md has the argument.
 //
-// A fork copies the pages one by one while other threads run, so the child must not see a change and miss that the state is lost. The
-// system holds the lock of the process's mappings for as long as it copies. After the state was lost, each thread that enters first makes
-// a call that takes that lock (wait_for_copy). Either the copy has ended by then, and the child sees nothing of what the thread does
-// inside; or it has not begun, and the child sees that the state is lost. order() does the same between two stores.
-//
-// A program's fork handlers run before and after the library's, in the order of registration. Some of them therefore run, and
-// may use pools, while a fork keeps all other threads out: the forking thread enters unconditionally and finds all locks free. So the
-// library's handlers are registered before all others where that is possible (register_fork_handlers): nothing then runs between them and
-// the fork.
+// A program's fork handlers may run, and use pools, while a fork keeps all other threads out: the forking thread enters unconditionally and
+// finds all locks free.
 //
 // Invariant: flag.inside == 1 while its owner is in a critical section, or is about to find that it may not enter one;
 //            counter = number of such threads without a flag. In a child, other threads may have been about to enter: those without a

@@ -166,15 +166,10 @@ struct platform : system_platform {
     POOLED_API static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
                                       std::int64_t ns = -1) noexcept;
     POOLED_API static void wake_one(atomic<std::uint32_t>& state) noexcept;
-    POOLED_API static void wake_all(atomic<std::uint32_t>& state) noexcept;
     [[nodiscard]] POOLED_API static std::int64_t time() noexcept;
-    [[nodiscard]] POOLED_API static std::uint64_t process() noexcept;
     // For a loop that polls something that another thread is about to change. Sleeps after a few calls, because a thread with
     // real-time priority must let the other one run.
     POOLED_API static void pause(unsigned attempt) noexcept;
-    // A copy of the process's memory that a fork has begun is complete when this returns. Systems hold the lock of the process's mappings
-    // for as long as they copy, and a new mapping needs it, even one that is refused.
-    POOLED_API static void wait_for_copy() noexcept;
 
     // For a loop that waits until another processor has executed a few hundred instructions at most.
     static void relax() noexcept {
@@ -224,8 +219,16 @@ struct platform : system_platform {
     }
 
 #if !POOLED_HAS_CODE
-    [[nodiscard]] static std::size_t page_bytes() noexcept;  // no code of a user calls it
+    [[nodiscard]] static std::size_t page_bytes() noexcept;  // no code of a user calls these
+    [[nodiscard]] static std::uint64_t process() noexcept;
+    static void wait_for_copy() noexcept;
 #else
+    // A copy of the process's memory that a fork has begun is complete when this returns. Systems hold the lock of the process's mappings
+    // for as long as they copy, and a new mapping needs it, even one that is refused.
+    static void wait_for_copy() noexcept {
+        if (void* const p = map_pages(k_page_bytes, k_page_bytes)) unmap_pages(p, k_page_bytes);
+    }
+
     // Whether map_pages could provide `bytes` in pieces: the machine must be large enough, and the limits of the process and the
     // kernel's settings must allow the mapping. To find out, it maps all of them, untouched, and unmaps them again.
     [[nodiscard]] static bool may_map(std::size_t bytes) noexcept {
@@ -334,17 +337,10 @@ POOLED_CODE void platform::wait_while(atomic<std::uint32_t>& state, std::uint32_
 POOLED_CODE void platform::wake_one(atomic<std::uint32_t>& state) noexcept {
     system_platform::wake_one(state);
 }
-POOLED_CODE void platform::wake_all(atomic<std::uint32_t>& state) noexcept {
-    system_platform::wake_all(state);
-}
 POOLED_CODE std::int64_t platform::time() noexcept { return system_platform::time(); }
-POOLED_CODE std::uint64_t platform::process() noexcept { return system_platform::process(); }
 POOLED_CODE void platform::pause(unsigned attempt) noexcept {
     constexpr unsigned k_attempts_awake = 16;
     attempt < k_attempts_awake ? yield() : sleep(50'000);
-}
-POOLED_CODE void platform::wait_for_copy() noexcept {
-    if (void* const p = map_pages(k_page_bytes, k_page_bytes)) unmap_pages(p, k_page_bytes);
 }
 #endif
 

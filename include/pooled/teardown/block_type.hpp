@@ -10,11 +10,9 @@
 //
 // A type gets its number when the number is first needed, without a lock, since a fork may happen at any moment. Any thread may
 // call; O(1). Numbers are unique in the process: the directory of all copies (plugins/copies.hpp) gives them. Each copy has a table
-// of its own, with the types that it added. Entries are offsets from a type that looks into the directory, so an empty entry means that
-// type, and no copy needs to know the others' numbers.
+// of its own, with the types that it added. Entries are offsets from a type that looks into the directory: zeros mean that type.
 //
-// The number is kept as a tag, at its position in these words, so no code shifts it. A pointer to the block_type would need a word of
-// its own, with which each object of up to 120 bytes would take the next size class: 64 bytes instead of 56 for one of 48.
+// The number is kept as a tag, at its position in these words, so no code shifts it. A pointer would need a word of its own.
 //
 //   0 ... 127       plain: nothing to destroy; the block is the default pool's, of this size class
 //   128 ... 16383   types
@@ -57,10 +55,6 @@ static_assert(k_type_numbers == std::uint64_t{1} << k_type_bits && k_inlined_cla
 
 class block_types {
 public:
-    constexpr block_types() noexcept = default;
-    block_types(block_types const&) = delete;
-    block_types& operator=(block_types const&) = delete;
-
     // The type whose tag is in a word. Requires a tag that was read from a block, and is not plain. Relaxed, because a thread
     // that reads the tag received the block, directly or indirectly, from the thread that called add().
     [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t word) const noexcept {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// When to defer. A drop destroys its object at once, inside whichever destructor is running, as std::shared_ptr does. Only a drop
-// that finds the stack nearly used up becomes an outermost drop: it destroys its object and then, one after the other, the objects
-// in its queue, while drops further down only add theirs to that queue. The stack therefore does not grow with the depth of a
-// structure, whatever types, pools and handles it mixes.
+// When to defer: docs/teardown.md says what a program sees of it. A drop destroys its object at once, unless the stack is nearly used up.
+// Then it becomes an outermost drop: drops further down only add their objects to its queue, which it destroys one after the other.
 //
 //   thread's own stack            the system is asked for its bounds once, when a drop is 4 KiB below the first one; until
 //                                 then, the thread's first drop is an outermost drop as on any other stack
@@ -14,10 +12,9 @@
 //     low  ┘
 //   any other stack (fibre, sigaltstack): the first drop is an outermost drop, with 4 KiB of plain recursion
 //
-// Nothing else decides: no clock, no count, no other thread. The fast path is one comparison: is the stack pointer in the
-// *window*, the range of addresses where plain recursion is known to be safe? The window only caches that answer, which is
-// computed again whenever the stack pointer is outside of it, so a thread may change stacks at any moment. The window is empty
-// while drops are gathered (reclaim_scope, teardown::unordered).
+// The fast path is one comparison: is the stack pointer in the *window*, the range of addresses where plain recursion is known to be
+// safe? The window only caches that answer, which is computed again whenever the stack pointer is outside of it, so a thread may change
+// stacks at any moment. The window is empty while drops are gathered (reclaim_scope, teardown::unordered).
 //
 // One state per thread: constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
 // function that runs a destructor uses the state afterwards: a fibre may have moved to another thread by then.
