@@ -120,7 +120,7 @@ private:
         platform::unmap_pages(p, bytes);
     }
 
-    // The functions that follow require the lock.
+    // Requires the lock.
     void add_region(void* pages, std::size_t size) noexcept {
         m_regions[list_of(size)].push_front(*::new (pages) region(size));
         ++m_empty[list_of(size)];

@@ -25,9 +25,8 @@ namespace detail {
 
 // Huge pages, as far as they are quick to get.
 //
-// The first touch of a huge page takes 0.2 ms, which 512 small ones exceed. But it takes 5 ms where a hypervisor had taken the memory
-// back and must supply 512 small pages again. So each huge page that the library asks for is timed. After a slow one, small pages are used
-// for twenty times as long: slow ones take at most a twentieth of the time. The state is the machine's: one for all pools.
+// Each huge page that the library asks for is timed (docs/mechanisms.md). After a slow one, small pages are used for twenty times as long:
+// slow ones take at most a twentieth of the time. The state is the machine's: one for all pools.
 POOLED_STATE(atomic<std::int64_t>, g_small_pages_until, {0});
 POOLED_STATE(atomic<bool>, g_has_huge_pages, {false});  // the system has provided one
 

@@ -12,8 +12,6 @@
 //   strong   owners that are rc_ptr or local_rc_ptr; 0 while a unique_ptr owns the object, and when it is destroyed
 //   weak     weak pointers, and one for all owners together, including a unique_ptr
 //
-// A unique_ptr therefore becomes an rc_ptr by one store. The last owner, if it is also the only reference (strong = weak = 1),
-// drops without a locked instruction, since no other thread can take a reference any more.
 // Overflow of a count ends the process with a message; that is 33 million owners of one object, or 15 million observers.
 //
 // Elements have no extents: the rows of int[n][4] are 4 n elements. They are destroyed from last to first. An array is never deferred;

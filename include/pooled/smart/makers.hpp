@@ -7,8 +7,7 @@
 //   form      make_P<T>(arguments...)   make_P<T[]>(count)   make_P<T[]>(count, value)   make_P<T[N]>()   make_P<T[N]>(value)
 //             make_P_for_overwrite<T>()   make_P_with_tail<T, Element>(count, arguments...)   and try_ before each
 //
-// An array has parameters of its own types, beside the variadic function: a bit-field or a braced value binds to no reference. Those of the
-// process-wide pool are in make_shared.hpp. As thread-safe as the pool.
+// Those of the process-wide pool are in make_shared.hpp. As thread-safe as the pool.
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"

@@ -10,8 +10,6 @@
 // one. The Elements are made after the T, in ascending order, and destroyed before it, in descending order; also if a constructor
 // throws. The block's size is not kept: the pool knows it by the address.
 //
-// The array of a make_shared<Element[]> is the tail of nothing.
-//
 // As thread-safe as the pool. O(count), or O(1) where nothing is to be initialised or destroyed.
 
 #include "pooled/base/algorithm.hpp"
@@ -60,7 +58,7 @@ public:
     std::size_t const pooled_tail_count;
 };
 
-// What a std::shared_ptr to an array owns.
+// What a std::shared_ptr to an array owns: the tail of nothing.
 template <class Element>
 struct alignas(detail::larger(alignof(Element), alignof(std::size_t))) shared_elements
     : tail_elements<Element> {

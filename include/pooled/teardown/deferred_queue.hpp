@@ -8,10 +8,8 @@
 //               ▲ when it is not full
 //            stack: segments of 510 words; without memory for one, linked through the blocks' own first words
 //
-// When an object enters the window, the addresses of pool memory found in it are prefetched: when it is destroyed and drops the
-// objects that it owns, their counts are already in the cache. In the window, independent chains alternate, so their cache misses
-// overlap; the stack keeps the frontier of a tree small (depth first).
-// Measured on a random tree and on E1: docs/teardown.md.
+// When an object enters the window, the addresses of pool memory found in it are prefetched: when it drops the objects that it owns, their
+// counts are in the cache. In the window, independent chains alternate; the stack keeps the frontier of a tree small (docs/teardown.md).
 //
 // Invariant: the stack is empty unless the window is full. One thread at a time. O(1).
 
