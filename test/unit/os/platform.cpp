@@ -172,6 +172,19 @@ TEST(release_pages, gives_back_only_whole_pages_whatever_size_the_system_s_pages
 
 // The lock of the library's slow paths.
 
+TEST(mutex, is_not_freed_by_who_did_not_get_it) {
+    pooled::detail::mutex lock;
+    {
+        pooled::detail::scoped_lock const mine(lock);
+        EXPECT_FALSE(pooled::detail::try_scoped_lock(lock));
+        EXPECT_FALSE(pooled::detail::try_scoped_lock(lock, false));
+        EXPECT_FALSE(lock.try_lock()) << "those two freed it";
+    }
+    EXPECT_TRUE(pooled::detail::try_scoped_lock(lock));
+    EXPECT_TRUE(lock.try_lock());
+    lock.unlock();
+}
+
 TEST(mutex, keeps_threads_apart) {
     pooled::detail::mutex lock;
     long guarded = 0;
