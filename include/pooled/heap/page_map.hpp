@@ -65,13 +65,6 @@ private:
     std::uint64_t m_bits = 0;
 };
 
-// Bounds of all memory that pools have ever had: not exact, but sufficient for a prefetch.
-struct address_span {
-    std::uintptr_t first = 0;
-    std::uintptr_t bytes = 0;
-    [[nodiscard]] bool contains(std::uintptr_t address) const noexcept { return address - first < bytes; }
-};
-
 // A number for each `Unit` bytes of addresses. A leaf has those of 2^LeafBits bytes; it is zero pages until it is written, made when
 // memory first arrives there, and never freed.
 template <std::size_t Unit, unsigned LeafBits>
@@ -86,10 +79,12 @@ public:
 
     // 0 where no leaf was made, or the address is beyond the map.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t get(std::uintptr_t address) const noexcept {
-        leaf* const l = covers(address) ? leaf_of(address) : nullptr;
-        if (l == nullptr) [[unlikely]]
+        if (!has_leaf(address)) [[unlikely]]
             return 0;
-        return (*l)[index_of(address)].load(std::memory_order_relaxed);
+        return at(address).load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool has_leaf(std::uintptr_t address) const noexcept {
+        return covers(address) && leaf_of(address) != nullptr;
     }
     // Requires that prepare() was called for the address.
     [[nodiscard]] POOLED_ALWAYS_INLINE entry& at(std::uintptr_t address) const noexcept {
@@ -172,14 +167,7 @@ public:
 #if POOLED_HAS_CODE
     // False when the system has no memory for the entries of [base, base + bytes), or when the addresses are beyond the map.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
-        if (!m_entries.prepare(base, bytes)) return false;
-        auto const raise = [](atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
-            std::uintptr_t known = bound.load(std::memory_order_relaxed);
-            while (to > known && !bound.compare_exchange_strong(known, to, std::memory_order_relaxed)) {}
-        };
-        raise(m_complement_of_first, ~address_of(base));
-        raise(m_end, address_of(base) + bytes);
-        return true;
+        return m_entries.prepare(base, bytes);
     }
 
     // Requires prepare() of the same range.
@@ -188,9 +176,9 @@ public:
     }
 #endif
 
-    [[nodiscard]] address_span span() const noexcept {
-        std::uintptr_t const first = ~m_complement_of_first.load(std::memory_order_relaxed);
-        return {first, m_end.load(std::memory_order_relaxed) - first};
+    // Whether a pool ever had memory near the address: not exact, but sufficient for a prefetch.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool may_have(std::uintptr_t address) const noexcept {
+        return m_entries.has_leaf(address);
     }
 
 private:
@@ -198,9 +186,6 @@ private:
     friend struct record_access;
     static constexpr unsigned k_leaf_bits = 32;
     address_map<k_granule_bytes, k_leaf_bits> m_entries;
-    // All zero until used, so it takes no space in a program's file.
-    atomic<std::uintptr_t> m_complement_of_first{0};
-    atomic<std::uintptr_t> m_end{0};
 };
 
 POOLED_STATE(page_map, g_page_map);

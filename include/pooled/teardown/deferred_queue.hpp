@@ -113,13 +113,12 @@ private:
     // malloc: Valgrind reports a branch that depends on what the object never wrote.
     POOLED_UNWATCHED static void prefetch_from(void const* object, std::size_t bytes) noexcept {
         if constexpr (POOLED_SANITIZE != 0) return;
-        address_span const span = g_page_map.span();
         std::size_t const all = bytes / sizeof(std::uintptr_t);
         std::size_t const words = all < k_scanned_words ? all : k_scanned_words;
         auto const* const first = static_cast<std::byte const*>(object);
         for (std::size_t i = 0; i < words;) {
             std::uintptr_t const word = word_at(first, i++);
-            if (!span.contains(word)) continue;
+            if (!g_page_map.may_have(word)) continue;
             std::uintptr_t const next = i < words ? word_at(first, i) : 0;
             bool const is_pair = word - next < k_second_line;
             prefetch(is_pair ? next : word);
