@@ -117,18 +117,6 @@ inline std::size_t slab_heap::go_on(purging& p, std::size_t looks, bool may_wait
     }
 }
 
-inline void slab_heap::note_some() noexcept {
-    try_scoped_lock const lock(*this, false);
-    if (!lock) return;
-    for (std::size_t left = k_looks_in_step; left != 0 && m_noting != nullptr; --left) {
-        chunk& c = *m_noting;
-        c.full_periods = !c.is_small_and_full() ? 0 : c.full_periods == 0 ? 1 : 2;
-        if (c.full_periods == 2 && m_next_collapse.load(std::memory_order_relaxed) == k_no_collapse)
-            m_next_collapse.store(0, std::memory_order_relaxed);
-        m_noting = m_chunks.after(c);
-    }
-}
-
 inline void slab_heap::collapse_one() noexcept {
     std::int64_t next = m_next_collapse.load(std::memory_order_relaxed);
     if (platform::coarse_time() < next ||
@@ -136,14 +124,17 @@ inline void slab_heap::collapse_one() noexcept {
         return;
     span<std::byte> found;
     if (try_scoped_lock const lock(*this, false); lock)
-        for (chunk& c : m_chunks) {
-            if (c.full_periods != 2 || !c.is_small_and_full()) continue;
-            c.may_be_small = false;
-            c.full_periods = 0;
-            found = {c.base, c.bytes};
-            break;
+        for (std::size_t left = k_looks_in_step; left != 0 && m_walked != nullptr && found.empty(); --left) {
+            chunk& c = *m_walked;
+            m_walked = m_chunks.after(c);
+            bool const is_full = c.is_small_and_full();
+            if (is_full && c.was_full) {
+                c.may_be_small = false;
+                found = {c.base, c.bytes};
+            }
+            c.was_full = is_full;
         }
-    next = k_no_collapse;
+    next = m_walked != nullptr ? 0 : k_no_collapse;
     if (!found.empty()) {
         std::int64_t const took = platform::collapse_page(found.data(), found.size());
         next = platform::coarse_time() + 9 * took;

@@ -368,8 +368,8 @@ struct alignas(k_cache_line) chunk {
     std::uint32_t epoch = 0;     // g_forks_lost when its heap was constructed
     std::uint32_t new_from = 0;  // no span from this granule on was ever in use; the memory is the system's
     std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
-    std::uint8_t full_periods = 0;  // at the end of so many in a row it was nearly all in use; 2: or more
     bool may_be_small : 1 = false;  // it should have a huge page, and may have small ones
+    bool was_full : 1 = false;      // is_small_and_full() when slab_heap::collapse_one() last looked at it
     bool was_live : 1 = false;      // in the checked build: its former bit for the first byte, as `outer`
     observed<bool> has_purged;      // a record may have a purged page: otherwise none is looked at
 

@@ -216,9 +216,8 @@ public:
         if (try_scoped_lock const lock(*this, false); lock)
             m_purging = {observed<std::size_t>(most), observed<std::size_t>(most_of_chunks), {}};
     }
-    [[nodiscard]] bool has_step() const noexcept { return m_purging.bytes != 0 || m_noting != nullptr; }
+    [[nodiscard]] bool has_step() const noexcept { return m_purging.bytes != 0; }
     void do_step() noexcept {
-        if (m_noting != nullptr) return note_some();
         std::size_t const released = release_chunks(m_purging.of_chunks, k_step_bytes, false);
         if (released == 0) return static_cast<void>(go_on(m_purging, k_looks_in_step, false));
         try_scoped_lock const lock(*this, false);
@@ -229,22 +228,25 @@ public:
     }
 
     // Chunks of 2 MiB that were filled with small pages, because huge ones were slow to get, get those later, as their use is proved: a
-    // chunk that was nearly all in use at the ends of two periods. One in a call, and then none for nine times as long as it took, so
-    // that a tenth of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
+    // chunk that was nearly all in use when two walks in a row passed it. One in a call, and then none for nine times as long as it took,
+    // so that a tenth of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
     // that is known once it is paid.
     //
-    // At a period's end, the first step.
-    void note_full_chunks() noexcept {
+    // At a period's end: a walk begins, unless the last one goes on.
+    void begin_collapsing() noexcept {
         if (!platform::may_collapse()) return;
-        if (try_scoped_lock const lock(*this, false); lock) m_noting = m_chunks.first();
-        note_some();
+        try_scoped_lock const lock(*this, false);
+        if (!lock) return;
+        if (m_walked == nullptr) m_walked = m_chunks.first();
+        std::int64_t none = k_no_collapse;
+        m_next_collapse.compare_exchange_strong(none, 0, std::memory_order_relaxed);
     }
     // A hint; then collapse_one() is worth a look at the clock.
     [[nodiscard]] bool may_collapse() const noexcept {
         return m_next_collapse.load(std::memory_order_relaxed) < k_collapsing;
     }
-    // Without the lock: the system may wait for each processor, 200 ms beside threads of low priority. A page that returns to the system
-    // meanwhile is taken again with the huge one. O(chunks), and what the system takes.
+    // A part of the walk, up to a chunk that gets a huge page. Without the lock: the system may wait for each processor, 200 ms beside
+    // threads of low priority. A page that returns to the system meanwhile is taken again with the huge one. O(1), and what the system takes.
     void collapse_one() noexcept;
 
     // Returns the pages of the free bytes [first, end) of a slab that is in use. Requires the lock of its class, or a span that only the
@@ -401,7 +403,7 @@ private:
         return c;
     }
     void unlist(chunk& c) noexcept {
-        if (m_noting == &c) m_noting = m_chunks.after(c);
+        if (m_walked == &c) m_walked = m_chunks.after(c);
         m_chunks.remove(c);
     }
 
@@ -447,8 +449,6 @@ private:
     static constexpr std::size_t k_looks_of_call = 8;  // a system call takes as long
     static constexpr std::size_t k_step_bytes = std::size_t{8} << 20;
 
-    // Takes the lock.
-    void note_some() noexcept;
     // Takes the lock for one span at a time, and not while it calls the system: the thread may be preempted there. When it is over, no
     // bytes are left.
     std::size_t go_on(purging& p, std::size_t looks, bool may_wait) noexcept;
@@ -474,7 +474,7 @@ private:
     purging m_purging;      // in steps
     reservation m_leaving;  // of spans whose pages the system is taking, or making
     std::size_t m_leaving_spans = 0;
-    observed<chunk*> m_noting;            // the next one to be looked at, in steps; null: none
+    observed<chunk*> m_walked;            // the next one that collapse_one() looks at; null: none
     atomic<bool> m_was_refused{false};    // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
     atomic<std::uint32_t> m_gains{1};     // odd

@@ -205,7 +205,7 @@ inline std::size_t memory_release::trim() noexcept {
 
 POOLED_NOINLINE inline void memory_release::release_unused() noexcept {
     if (m_slabs.has_reservations()) return;  // no system call, either
-    m_slabs.note_full_chunks();
+    m_slabs.begin_collapsing();
     std::size_t const free_before = m_slabs.free_bytes();
     if (try_scoped_lock const lock(m_caches); lock) m_caches.steal_from_idle();
     m_caches.try_drain_slots();

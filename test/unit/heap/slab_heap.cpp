@@ -467,43 +467,50 @@ TEST_F(slab_heap_test, returns_chunks_in_steps_and_looks_at_no_other) {
 }
 
 #ifdef __linux__
-// At the ends of periods, in steps, while chunks come and go and another thread may have the lock.
-TEST_F(slab_heap_test, notes_each_full_chunk_once_in_a_period) {
+// In steps, while chunks come and go and another thread may have the lock.
+TEST_F(slab_heap_test, gives_a_huge_page_to_a_chunk_that_two_walks_found_full) {
     bool const before = g_has_huge_pages.exchange(true);
     slab_heap heap(shape_of(k_slab_bytes), from);
     std::vector<slab*> all;
     for (std::size_t i = 0; i < 300; ++i)
         (all.emplace_back(&take_or_grow(heap, k_48)))->owner->may_be_small = true;
-    auto const is_noted = [&](std::size_t times) {
-        return std::all_of(all.begin(), all.end(), [&](slab* s) { return s->owner->full_periods == times; });
+    auto const are = [&](bool noted) {
+        return std::all_of(all.begin(), all.end(), [&](slab* s) { return s->owner->was_full == noted; });
     };
-    heap.note_full_chunks();
-    EXPECT_TRUE(heap.has_step()) << "it looks at some only";
-    EXPECT_TRUE(is_noted(0) || !is_noted(1));
-    for (std::size_t i = 100; i < 200; ++i)  // the next one is among them
-        heap.deallocate(*all[i]);
-    all.erase(all.begin() + 100, all.begin() + 200);
-    heap.lock();
-    std::thread([&] { heap.do_step(); }).join();
-    heap.unlock();
-    EXPECT_TRUE(heap.has_step()) << "it did not wait";
-    while (heap.has_step())
-        heap.do_step();
-    EXPECT_TRUE(is_noted(1));
     EXPECT_FALSE(heap.may_collapse());
+    heap.begin_collapsing();
+    heap.collapse_one();
+    EXPECT_TRUE(heap.may_collapse()) << "it looks at some only";
+    EXPECT_TRUE(!are(true) && !are(false));
+    for (std::size_t i = 100; i < 200; ++i) {  // the next one is among them
+        all[i]->owner->may_be_small = false;
+        heap.deallocate(*all[i]);
+    }
+    all.erase(all.begin() + 100, all.begin() + 200);
+    chunk const* const last = all.back()->owner;
+    heap.begin_collapsing();
+    EXPECT_FALSE(last->was_full) << "the walk goes on";
     heap.lock();
-    std::thread([&] { heap.note_full_chunks(); }).join();
+    std::thread([&] { heap.collapse_one(); }).join();
     heap.unlock();
-    EXPECT_FALSE(heap.has_step());
-    for (heap.note_full_chunks(); heap.has_step();)
-        heap.do_step();
-    EXPECT_TRUE(is_noted(2));
-    EXPECT_TRUE(heap.may_collapse());
+    EXPECT_TRUE(heap.may_collapse()) << "it did not wait";
+    while (heap.may_collapse())
+        heap.collapse_one();
+    EXPECT_TRUE(are(true));
+    auto const are_small = [&] {
+        return std::count_if(all.begin(), all.end(), [](slab* s) { return s->owner->may_be_small; });
+    };
+    EXPECT_EQ(are_small(), 200) << "none was found twice";
+    heap.lock();
+    std::thread([&] { heap.begin_collapsing(); }).join();
+    heap.unlock();
+    EXPECT_FALSE(heap.may_collapse());
     all.front()->owner->may_be_small = false;
-    for (heap.note_full_chunks(); heap.has_step();)
-        heap.do_step();
-    EXPECT_EQ(all.front()->owner->full_periods, 0U);
-    EXPECT_EQ(all.back()->owner->full_periods, 2U);
+    heap.begin_collapsing();
+    heap.collapse_one();
+    EXPECT_FALSE(all.front()->owner->was_full);
+    EXPECT_EQ(are_small(), 198) << "one in a call";
+    EXPECT_TRUE(heap.may_collapse());
     for (slab* const s : all)
         heap.deallocate(*s);
     g_has_huge_pages.store(before);
