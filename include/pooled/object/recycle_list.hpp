@@ -6,18 +6,9 @@
 //
 //   thread_cache::recycled (one per thread) ◀─ refill, flush: half a cache ─▶ m_idle       m_fresh: never acquired
 //
-// The list is in one of two modes.
-//   cached    each thread keeps idle objects in its cache and takes no lock
-//   central   the caches are empty and take none: under the lock it is known that no other object is idle, and a released object is
-//             offered to the first waiter
-// A thread that finds nothing enters central mode before it takes a fresh object, builds some, or waits, unless no other thread has a
-// cache. So no idle object stays in another cache, and no more objects are built than were in use at once. Entering costs a system
-// call when there are other threads, so the list stays in that mode until k_central_hits acquisitions in a row found an idle object.
-// A thread that may build objects does not wait for one that was preempted inside its gate: it builds, and the list stays as it is.
-// Objects enter a cache only if their generation is m_cacheable, which none has in central mode.
-//
-// A thread caches a small part of a bounded pool's objects, so that others seldom enter central mode for those. As long as no other has a
-// cache, it caches more: a pool of up to k_max_alone objects then takes no lock.
+// docs/object-pool.md describes its two modes, cached and central. Objects enter a cache only if their generation is m_cacheable, which none
+// has in central mode. A thread that may build objects does not wait for one that was preempted inside its gate: it builds, and the list
+// stays as it is.
 //
 // Invariants: m_objects = m_outside + idle + fresh + being built <= bound       outside: in a thread's cache, or with a caller
 //             in use = m_outside − Σ held of the caches
@@ -204,8 +195,8 @@ private:
     template <class>
     friend struct record_access;
     static constexpr std::uint32_t k_none = ~std::uint32_t{0};  // the generation of no object
-    // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, the sum equals the cost of
-    // entering central mode, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the same.
+    // An acquisition from the central list takes some 15 ns more than one from a cache: so many cost as much as entering central mode, a
+    // barrier on all threads of 1 to 20 µs.
     static constexpr std::uint32_t k_central_hits = 1024;
     // Of a bounded pool, in a thread that is not the only one.
     static constexpr std::size_t k_cache_share = 16;
