@@ -65,21 +65,17 @@ private:
     observed<bool> m_is_patient;
 };
 
-// Of a lock that the caller has already, or has not.
+// Of a lock that the caller has already.
 template <class Mutex>
 class unlock_at_end {
 public:
-    explicit unlock_at_end(Mutex& m, bool is_mine = true) noexcept : m_mutex(m), m_is_mine(is_mine) {}
-    ~unlock_at_end() {
-        if (m_is_mine) m_mutex.unlock();
-    }
+    explicit unlock_at_end(Mutex& locked) noexcept : m_mutex(locked) {}
+    ~unlock_at_end() { m_mutex.unlock(); }
     unlock_at_end(unlock_at_end const&) = delete;
     unlock_at_end& operator=(unlock_at_end const&) = delete;
-    [[nodiscard]] explicit operator bool() const noexcept { return m_is_mine; }
 
 private:
     Mutex& m_mutex;
-    bool const m_is_mine;
 };
 
 // Replaces std::scoped_lock for one lock: <mutex> costs each user 550 lines.
@@ -91,12 +87,22 @@ public:
 
 // The same, of a lock that the caller can do without: false when another thread has it.
 template <class Mutex>
-class try_scoped_lock : public unlock_at_end<Mutex> {
+class try_scoped_lock {
 public:
-    explicit try_scoped_lock(Mutex& m) noexcept : unlock_at_end<Mutex>(m, m.try_lock()) {}
+    explicit try_scoped_lock(Mutex& m) noexcept : m_mutex(m), m_is_mine(m.try_lock()) {}
     // False only when the holder does not run, unless the caller may wait for it.
     try_scoped_lock(Mutex& m, bool may_wait) noexcept
-        : unlock_at_end<Mutex>(m, may_wait ? (m.lock(), true) : m.try_lock_for_a_moment()) {}
+        : m_mutex(m), m_is_mine(may_wait ? (m.lock(), true) : m.try_lock_for_a_moment()) {}
+    ~try_scoped_lock() {
+        if (m_is_mine) m_mutex.unlock();
+    }
+    try_scoped_lock(try_scoped_lock const&) = delete;
+    try_scoped_lock& operator=(try_scoped_lock const&) = delete;
+    [[nodiscard]] explicit operator bool() const noexcept { return m_is_mine; }
+
+private:
+    Mutex& m_mutex;
+    bool m_is_mine;
 };
 
 }  // namespace detail
