@@ -67,13 +67,13 @@ public:
 
     // Of a thread's `calls` some; of a thread without a cache, which counts none, each.
     [[nodiscard]] bool is_call_due(std::uint32_t calls) const noexcept {
-        return calls % release_clock::k_calls < 2 || m_slabs.has_step();
+        return calls % release_clock::k_calls == 0 || m_slabs.has_step() || m_slabs.may_collapse();
     }
     // Once in a period, returns memory that was not needed during it.
     void on_slow_call(std::uint32_t calls) noexcept {
         if (m_clock.is_due(calls)) [[unlikely]]
             release_unused();
-        else if (calls % release_clock::k_calls == 1 && m_slabs.may_collapse()) [[unlikely]]
+        else if (m_slabs.may_collapse()) [[unlikely]]
             m_slabs.collapse_one();
         if (m_slabs.has_step()) [[unlikely]]
             m_slabs.do_step();

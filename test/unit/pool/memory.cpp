@@ -50,6 +50,30 @@ static_assert(default_chunk_bytes(0) == k_default_chunk_bytes);
 static_assert(default_chunk_bytes(k_granule_bytes) == k_granule_bytes);
 static_assert(default_chunk_bytes(8 * k_mib) == k_mib / 2);
 
+#ifdef __linux__
+// A thread whose arrays serve nearly all it does makes few slow calls.
+TEST(memory_release_test, looks_for_a_chunk_to_collapse_in_each_slow_call) {
+    bool const before = g_has_huge_pages.exchange(true);
+    upstream from{nullptr, 0, false};
+    slab_heap heap({k_pool_id, true, false, k_slab_bytes, false}, from);
+    cache_set caches{{heap, k_pool_id, true}};
+    memory_release release(from, heap, caches, std::chrono::hours(1));
+    EXPECT_FALSE(release.is_call_due(5));
+    ASSERT_TRUE(heap.grow(k_48));
+    slab* const s = heap.allocate(k_48);
+    ASSERT_NE(s, nullptr);
+    s->owner->may_be_small = true;
+    for (int period = 0; period < 2; ++period) {
+        heap.begin_collapsing();
+        EXPECT_TRUE(release.is_call_due(5));
+        release.on_slow_call(5);
+    }
+    EXPECT_FALSE(s->owner->may_be_small) << "it was not collapsed";
+    heap.deallocate(*s);
+    g_has_huge_pages.store(before);
+}
+#endif
+
 // The memory of a shared pool with the caches of two threads that do not run.
 class pool_memory_test : public testing::Test {
 protected:
