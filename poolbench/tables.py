@@ -131,7 +131,7 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
          *[OUR_HANDLES[name] for name in handles], "limit"],
         table,
         "medians of interleaved process runs; in brackets the 95% interval of the quotient; glibc: the better of new "
-        "and make_shared; ahead, behind: by 5% at least, over the whole interval; even: all of it within 5%; "
+        "and make_shared; even: all of the interval within 5%; ahead, behind: all of it above 1 or below; "
         + (deciding(rows) or "nothing is undecided"),
         {"work", "glibc ÷ pooled", "best malloc ÷ pooled", "limit"},
     )  # fmt: skip

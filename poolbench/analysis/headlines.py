@@ -31,12 +31,13 @@ class Lead:
 
     @property
     def verdict(self) -> Verdict:
-        """By the whole interval: that two are even must be shown as well."""
-        if self.low > 1 + MARGIN and math.isfinite(self.high):
+        """By the whole interval: that two are even must be shown as well. An interval that is narrower than the margin
+        always decides, whatever the ratio is."""
+        if self.low >= 1 / (1 + MARGIN) and self.high <= 1 + MARGIN:
+            return Verdict.even
+        if self.low > 1 and math.isfinite(self.high):
             return Verdict.ahead
-        if self.high < 1 / (1 + MARGIN):
-            return Verdict.behind
-        return Verdict.even if self.low >= 1 / (1 + MARGIN) and self.high <= 1 + MARGIN else Verdict.undecided
+        return Verdict.behind if self.high < 1 else Verdict.undecided
 
 
 def lead(over: str, theirs: Sequence[dict], ours: dict) -> Lead:

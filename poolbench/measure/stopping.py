@@ -3,8 +3,8 @@
 
 first     `least` samples of every cell, whatever it takes
 then      more of the cells that are not settled, as long as the budget lasts: those that decide a row of the summary
-          before all others; when it does not suffice for a round of all of them, the quickest go on: a second buys
-          more there
+          before all others, and ten at least; when it does not suffice for a round of all of them, the quickest go
+          on: a second buys more there
 settled   the interval of the median is narrow enough; of two executables, that of the median of their quotients: run k
           of both are neighbours in time, so a quotient is free of what both met
 """
@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 
 from poolbench.plan.cell import Cell
 
-NEAR = 1.25  # times the median of the fastest: may be the fastest itself
+NEAR = 1.25  # times the median of the fastest: a malloc with a run below it may be the fastest itself
+DECIDING = 10  # runs of a cell that decides a row: a few that agree by chance may all be of one mode
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def settled(state: State, rule: Rule) -> bool:
 
 
 def contested(states: list[State]) -> list[State]:
-    """Of each row of the summary ours, and the mallocs that may be the fastest."""
+    """Of each row of the summary ours, and the mallocs that may be the fastest: one quick run is enough."""
     rows: dict[str, list[State]] = defaultdict(list)
     for state in states:
         if state.headline and state.values:
@@ -102,7 +103,7 @@ def contested(states: list[State]) -> list[State]:
     for row in rows.values():
         rivals = [statistics.median(state.values) for state in row if not state.is_ours]
         if 0 < len(rivals) < len(row):
-            found += [s for s in row if s.is_ours or statistics.median(s.values) <= NEAR * min(rivals)]
+            found += [s for s in row if s.is_ours or min(s.values) <= NEAR * min(rivals)]
     return found
 
 
@@ -131,7 +132,8 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
         fewest = min(s.runs for s in short)
         chosen = [s for s in short if s.runs == fewest]
     else:
-        chosen = _within_budget(contested(states), states, rule) or _within_budget(states, states, rule)
+        of_rows = replace(rule, least=max(rule.least, min(DECIDING, rule.most)))
+        chosen = _within_budget(contested(states), states, of_rows) or _within_budget(states, states, rule)
     order = random.Random(f"{seed} {min((s.runs for s in chosen), default=0)}")
     order.shuffle(chosen)
     # Cells that differ in the executable alone are neighbours, in either order: they meet the same machine.

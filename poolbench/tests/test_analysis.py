@@ -128,6 +128,23 @@ def test_the_gain_over_glibc_is_that_over_the_better_of_new_and_make_shared(tmp_
         assert headline(tmp_path, {**values, support.cell("new", scale=scale): new}).over_glibc.over == over
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (1.01, 1.2, "ahead"),
+        (0.8, 0.99, "behind"),
+        (0.96, 1.04, "even"),
+        (1.01, 1.04, "even"),  # less than the margin makes no difference, on either side
+        (0.96, 0.99, "even"),
+        (0.9, 1.01, "undecided"),
+        (0.99, 1.1, "undecided"),
+        (1.2, float("inf"), "undecided"),  # one run alone
+    ],
+)
+def test_a_verdict_is_that_of_the_whole_interval_and_treats_both_sides_alike(low, high, verdict):
+    assert headlines.Lead("glibc", (low + high) / 2, low, high).verdict == verdict
+
+
 def test_a_difference_that_is_not_shown_is_undecided_and_never_even(tmp_path):
     row = headline(tmp_path, times(0.3, make_shared=20.0, pooled=20.001))
     assert row.over_best.verdict == "undecided"

@@ -45,11 +45,11 @@ def wait_for(path, text, times, process):
         time.sleep(0.005)
 
 
-def test_every_cell_is_run_five_times_and_the_path_is_all_of_standard_output(run):
+def test_every_cell_is_run_three_times_and_the_path_is_all_of_standard_output(run):
     result = run()
     assert result.exit_code == 0, result.stderr
     assert result.stdout == f"{result.path}\n"
-    assert counts(result.path) == {"make_shared": 5, "pooled": 5}
+    assert counts(result.path) == {"make_shared": 3, "pooled": 3}
     assert read(result.path).finished
 
 
@@ -79,7 +79,7 @@ def test_a_sample_tells_what_made_it(run):
 def test_crashing_and_hanging_cells_are_one_failed_cell_each_and_the_rest_is_measured(run):
     result = run("--timeout", "1", contenders=("make_shared", "crash", "hang", "exit"))
     assert result.exit_code == 1
-    assert counts(result.path) == {"make_shared": 5}
+    assert counts(result.path) == {"make_shared": 3}
     failed = {cell.contender: failure for cell, failure in read(result.path).failures}
     assert failed["crash"]["stdout"] == "half a result\n"
     assert failed["hang"]["stdout"] == "working\n"
@@ -142,7 +142,7 @@ def test_without_a_name_a_stopped_run_is_finished_and_a_finished_one_is_followed
     whole = first.read_bytes().splitlines(keepends=True)
     first.write_bytes(b"".join(whole[:6]) + whole[6][:40])
     assert go() == first
-    assert counts(first) == {"make_shared": 5, "pooled": 5}
+    assert counts(first) == {"make_shared": 3, "pooled": 3}
     assert go() != first
 
 
@@ -162,7 +162,7 @@ def test_a_run_killed_at_any_moment_is_finished_by_the_next(tmp_path, seed):
     _, said = last.communicate()
     assert last.returncode == 1, said  # for the crashing cell
     results = read(path)
-    assert Counter(cell.contender for cell, _ in results.samples) == {"a": 5, "b": 5, "c": 5}
+    assert Counter(cell.contender for cell, _ in results.samples) == {"a": 3, "b": 3, "c": 3}
     assert results.finished and not results.damaged
     assert Counter(cell.contender for cell, _ in results.failures) == {"crash": 1}
     # A run is lost with each kill at most, so nothing that was whole was done twice.
@@ -234,4 +234,4 @@ def test_a_full_disk_ends_in_status_1_and_the_run_can_be_resumed(tmp_path):
     last = started(*arguments(bench, path))
     last.communicate()
     assert last.returncode == 0
-    assert counts(path) == {"make_shared": 5, "pooled": 5}
+    assert counts(path) == {"make_shared": 3, "pooled": 3}

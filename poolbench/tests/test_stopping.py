@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from poolbench.measure.progress import Progress
-from poolbench.measure.stopping import Rule, State, next_round, pair, seconds_left
+from poolbench.measure.stopping import Rule, State, contested, next_round, pair, seconds_left
 from poolbench.tests import support
 
 
@@ -54,6 +54,31 @@ def test_the_cells_that_decide_a_row_of_the_summary_go_on_before_quicker_ones():
     for each in chosen:
         each.add({"ns_per_op": 2.0}, 1.0)
     assert next_round([ours, rival, slow, other], rule, 1) == [other]
+
+
+def of_a_row(name, runs, values):
+    made = state(name, runs, values=values)
+    made.headline, made.is_ours = "burst", name == "ours"
+    return made
+
+
+def test_a_malloc_with_one_quick_run_may_be_the_fastest():
+    ours, best, two_modes = (
+        of_a_row(*how) for how in (("ours", 3, WIDE), ("best", 3, [2.0]), ("two_modes", 3, [6.0, 6.0, 2.4]))
+    )
+    slow = of_a_row("slow", 3, [6.0, 6.0, 2.6])
+    assert slow not in contested([ours, best, two_modes, slow])
+    assert two_modes in contested([ours, best, two_modes, slow])
+
+
+def test_a_cell_that_decides_a_row_is_not_settled_by_a_few_runs_that_agree():
+    ours, best, other = of_a_row("ours", 9, [2.0]), of_a_row("best", 9, [2.0]), state("other", 9)
+    rule = Rule(least=3, most=40, budget=100)
+    assert {s.cell.contender for s in next_round([ours, best, other], rule, 1)} == {"ours", "best"}
+    for each in (ours, best):
+        each.add({"ns_per_op": 2.0}, 1.0)
+    assert next_round([ours, best, other], rule, 1) == []
+    assert next_round([ours, best, other], Rule(least=3, most=5, budget=100), 1) == []
 
 
 def side(name, runs, values):
