@@ -135,8 +135,9 @@ std::string owners_found(graph const& g, target const& of) {
 }
 
 json load(std::string const& report_or_image) {
-    if (std::error_code e;
-        std::filesystem::symlink_status(report_or_image, e).type() == std::filesystem::file_type::fifo)
+    // What a shell's <(command) names has no place in the file system, and has a writer.
+    namespace fs = std::filesystem;
+    if (std::error_code e; fs::is_fifo(fs::canonical(report_or_image, e), e))
         throw error(report_or_image + " is a named pipe, which may never end: write the report to a file.");
     // A core file begins with ELF's magic, a report with a brace.
     std::ifstream file(report_or_image);
@@ -144,7 +145,7 @@ json load(std::string const& report_or_image) {
     if (file && !is_number && (file >> std::ws).peek() == '{')
         return read_json(file, report_or_image);  // a pipe is read once
     session s(report_or_image);
-    return make_report(s.references, {}).all;
+    return make_report(s.references, {.leaks = false}).all;
 }
 
 }  // namespace

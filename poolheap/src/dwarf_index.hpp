@@ -62,10 +62,4 @@ private:
     std::map<void*, std::string> m_names;
 };
 
-struct local : symbol {  // "run(): parsed"
-    Dwarf_Die variable{};
-};
-// Local variables of the functions that a thread is in, as far as debug information says where on the stack they are: O(frames × units).
-[[nodiscard]] std::vector<local> find_locals(symbols const& names, image const& from, thread const& of);
-
 }  // namespace poolheap

@@ -189,9 +189,7 @@ void graph::name_by_roots(bool are_owners) {
         if (!is_open(r.target)) continue;
         root const& from = m_roots[r.from];
         member const at = from.type == k_buffer ? member() : m_names.at(from.type, r.offset);
-        bool const is_owner =
-            from.kind < root_kind::local || (from.kind == root_kind::local && at.how != strength::raw);
-        if (is_owner != are_owners) continue;
+        if ((from.kind < root_kind::stack) != are_owners) continue;
         give(r.target, holder_of(r), at.pointee);
         queue(r.target);
     }
@@ -244,13 +242,8 @@ void graph::scan_mapping(mapping const& m) {
             std::string const global = "global " + found->name;
             return in_variable(root_named(root_kind::global, global, global, found->type), *found, where);
         });
-    auto const on_stack = [&](thread const& t, address where) {
-        std::string const of = thread_name(t);
-        if (auto const found = m_names.local_of(t, where))
-            return in_variable(
-                root_named(root_kind::local, of + ", " + found->name, found->name, found->type), *found,
-                where);
-        return root_reference{root_named(root_kind::stack, "stack of " + of, k_stacks), 0};
+    auto const on_stack = [&](thread const& t) {
+        return root_reference{root_named(root_kind::stack, "stack of " + thread_name(t), k_stacks), 0};
     };
     auto const at_thread_pointer = [&](thread const& t, address where) {
         std::string const of = thread_name(t);
@@ -262,8 +255,8 @@ void graph::scan_mapping(mapping const& m) {
                 where);
         // The first frames of a thread lie just below its thread-local objects.
         if (where < t.thread_pointer && t.stack_pointer >= m.begin && t.stack_pointer < where)
-            return on_stack(t, where);
-        // What has no name may be the library's own, or a word of no meaning: it comes after locals.
+            return on_stack(t);
+        // What has no name may be the library's own, or a word of no meaning: it comes after globals.
         return root_reference{root_named(root_kind::stack, "thread-local storage of " + of, k_stacks), 0};
     };
     // What is below a stack pointer is not in use. The static blocks of threads are in the stacks, and that of the first thread in memory
@@ -296,7 +289,7 @@ void graph::scan_mapping(mapping const& m) {
         // A fibre's stack, or that of a signal handler, may lie among other objects.
         if (!z.is_stack || !z.is_alone) scan_range(begin, z.begin, in_memory);
         scan_range(std::max(begin, z.begin), end, [&](address where) {
-            return z.is_stack ? on_stack(*z.of, where) : at_thread_pointer(*z.of, where);
+            return z.is_stack ? on_stack(*z.of) : at_thread_pointer(*z.of, where);
         });
         begin = std::max(begin, end);
     }

@@ -36,7 +36,6 @@ public:
     std::optional<variable> thread_local_of(thread const& of, address at) override {
         return variable_of(m_symbols.find_thread_local(of, at));
     }
-    std::optional<variable> local_of(thread const& of, address at) override;
     std::string module_name(address at) const override;
 
 private:
@@ -74,9 +73,8 @@ private:
     [[nodiscard]] type_id_t pointee(place const& from);
     [[nodiscard]] type_id_t add_pointee(Dwarf_Die die, bool is_array, kind k);
     [[nodiscard]] std::int32_t add_layout(Dwarf_Die die);
-    // Of a global or thread-local variable that has this symbol, or of a local one that debug information alone knows.
-    [[nodiscard]] std::optional<variable> variable_of(std::optional<symbol> const& s,
-                                                      Dwarf_Die const* local = nullptr);
+    // Of a global or thread-local variable that has this symbol.
+    [[nodiscard]] std::optional<variable> variable_of(std::optional<symbol> const& s);
 
     static constexpr std::size_t k_scanned = 1024;  // bytes of a block in which a std::function is looked for
     static constexpr address k_region = 1 << 20;
@@ -95,7 +93,6 @@ private:
     std::unordered_map<std::uint64_t, member> m_members;  // by type and offset
     std::unordered_map<std::string, type_id_t> m_variables;
     std::map<std::tuple<void*, bool, kind>, type_id_t> m_pointees;
-    std::map<int, std::vector<local>> m_locals;  // of each thread that was asked about
 };
 
 }  // namespace poolheap

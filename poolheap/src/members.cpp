@@ -27,8 +27,7 @@ struct role_prefixes {
     std::initializer_list<std::string_view> prefixes;
 };
 role_prefixes const k_roles[]{
-    {library,
-     {"std::", "__gnu_cxx::", "pooled::", "boost::shared_ptr<", "boost::weak_ptr<", "boost::intrusive_ptr<"}},
+    {library, {"std::", "__gnu_cxx::", "pooled::"}},
     {transparent,
      {"std::pair<", "std::array<", "std::__value_type<", "std::__hash_value_type<", "__gnu_cxx::__aligned_",
       "std::__detail::_Hash_node_"}},
@@ -36,9 +35,7 @@ role_prefixes const k_roles[]{
     {transparent | node_base,
      {"std::_List_node_base", "std::_Rb_tree_node_base", "std::__list_node_base<", "std::__tree_node_base<",
       "std::__tree_end_node<", "std::__hash_node_base<"}},
-    {weak,
-     {"std::weak_ptr<", "std::__weak_ptr<", "std::enable_shared_from_this<", "boost::weak_ptr<",
-      "pooled::rc_from_this<"}},
+    {weak, {"std::weak_ptr<", "std::__weak_ptr<", "std::enable_shared_from_this<", "pooled::rc_from_this<"}},
     {weak | counted, {"pooled::weak_rc_ptr<", "pooled::local_weak_rc_ptr<"}},
     {counted, {"pooled::rc_ptr<", "pooled::local_rc_ptr<"}},
     {raw,
@@ -168,24 +165,16 @@ std::optional<Dwarf_Die> image_naming::find_class(type const& t) {
     return index().find(name, false);
 }
 
-std::optional<variable> image_naming::variable_of(std::optional<symbol> const& s, Dwarf_Die const* local) {
+std::optional<variable> image_naming::variable_of(std::optional<symbol> const& s) {
     if (!s) return {};
     auto const [known, is_new] = m_variables.try_emplace(s->name, k_buffer);
     if (is_new) {
         type found{.name = s->name, .kind = kind::variable};
-        auto const die = local != nullptr ? std::optional(*local) : index().find(s->name, true);
+        auto const die = index().find(s->name, true);
         if (auto const type = die ? type_of(*die) : std::nullopt) found.layout = add_layout(*type);
         known->second = add(std::move(found));
     }
     return variable{s->name, s->begin, known->second};
-}
-
-std::optional<variable> image_naming::local_of(thread const& of, address at) {
-    auto const [known, is_new] = m_locals.try_emplace(of.id);
-    if (is_new) known->second = find_locals(m_symbols, m_image, of);
-    for (local const& l : known->second)
-        if (at >= l.begin && at - l.begin < l.bytes) return variable_of(l, &l.variable);
-    return {};
 }
 
 std::string image_naming::module_name(address at) const {

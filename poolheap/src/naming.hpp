@@ -101,8 +101,6 @@ public:
     [[nodiscard]] virtual member const& at(type_id_t holder, std::uint64_t offset) = 0;
     [[nodiscard]] virtual std::optional<variable> global(address at) = 0;
     [[nodiscard]] virtual std::optional<variable> thread_local_of(thread const& of, address at) = 0;
-    // The local variable at an address in a thread's stack.
-    [[nodiscard]] virtual std::optional<variable> local_of(thread const& of, address at) = 0;
     // The program or library that maps the address; empty: none.
     [[nodiscard]] virtual std::string module_name(address at) const = 0;
 

@@ -34,7 +34,7 @@ void write_json(std::ostream& to, json const& all);
 [[nodiscard]] json read_json(std::istream& from, std::string const& path);
 // Of the bytes, rounded down.
 [[nodiscard]] std::size_t typed_percent(json const& all);
-// What grew from one report to another: types, holders and groups of lost objects, with what they grew by.
+// What grew from one report to another: types and holders, with what they grew by.
 [[nodiscard]] json find_growth(json const& before, json const& after);
 
 // Text of at most 80 columns; twenty rows, and how many were left out.

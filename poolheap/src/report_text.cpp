@@ -210,13 +210,7 @@ struct growth {
 constexpr growth k_growths[]{
     {"types", "objects", "type", "type", [](json const& t) { return t.at("type").get<std::string>(); }},
     {"holders", "references", "holder", "holder → type",
-     [](json const& h) { return holder_place(h) + " → " + h.at("of").get<std::string>(); }},
-    {"leaks", "times", "group", "lost", cycle_text}};
-
-json rows_of(json const& report, std::string const& part) {
-    if (part != "leaks") return report.at(part);
-    return report.contains(part) ? report[part].at("groups") : json::array();
-}
+     [](json const& h) { return holder_place(h) + " → " + h.at("of").get<std::string>(); }}};
 
 }  // namespace
 
@@ -229,7 +223,7 @@ json find_growth(json const& before, json const& after) {
         };
         std::map<std::string, sum> sums;
         for (int const sign : {-1, 1})
-            for (json const& row : rows_of(sign < 0 ? before : after, g.part)) {
+            for (json const& row : (sign < 0 ? before : after).at(g.part)) {
                 std::string const name = g.name(row);
                 sum& s = sums[name];
                 s.count += sign * row.at(g.counted).get<std::int64_t>();
@@ -249,17 +243,10 @@ json find_growth(json const& before, json const& after) {
         for (auto const& [name, s] : changed)
             all[g.part].push_back({{g.what, name}, {g.counted, s.count}, {"bytes", s.bytes}});
     }
-    for (auto const& [key, r] : {std::pair("before", &before), std::pair("after", &after)})
-        all[key] = {{"objects", r->at("objects").get<std::size_t>()},
-                    {"bytes", r->at("bytes").get<std::size_t>()}};
     return all;
 }
 
 void print_growth(std::ostream& to, json const& grown) {
-    auto const sum = [&](char const* of) {
-        return in_bytes(grown[of]["bytes"]) + " in " + plural(grown[of]["objects"], "object");
-    };
-    to << "From " << sum("before") << " to " << sum("after") << ".\n";
     for (growth const& g : k_growths) {
         auto const change = [](std::string key, std::string (*as)(std::size_t)) {
             return [key, as](json const& row) {
@@ -267,7 +254,7 @@ void print_growth(std::ostream& to, json const& grown) {
                 return (n < 0 ? "-" : "+") + as(static_cast<std::size_t>(std::abs(n)));
             };
         };
-        print_table(to << '\n',
+        print_table(to << (&g == k_growths ? "" : "\n"),
                     {{g.counted, 12, change(g.counted, with_commas)},
                      {"bytes", 11, change("bytes", in_bytes)},
                      text(g.title, g.what)},

@@ -37,7 +37,6 @@ public:
 
     [[nodiscard]] std::span<module const> modules() const { return m_modules; }
     [[nodiscard]] module const* module_of(address at) const;
-    [[nodiscard]] Dwfl* dwfl() const { return m_dwfl; }
     // The function or object that contains the address.
     [[nodiscard]] std::optional<symbol> find(address at) const;
     // The thread-local object at an address in a thread's static block, that of the program itself.

@@ -28,9 +28,6 @@ constexpr control_class k_control_classes[]{
     {"std::__shared_ptr_pointer<", -1, {word_rule::libcxx, 3}},
     {"std::__unbounded_array_control_block<", 4, {word_rule::libcxx}},
     {"std::__bounded_array_control_block<", 3, {word_rule::libcxx}},
-    {"boost::detail::sp_counted_impl_p<", -1, {word_rule::libstdcxx, 2}},
-    {"boost::detail::sp_counted_impl_pd<", -1, {word_rule::libstdcxx, 2}},
-    {"boost::detail::sp_counted_impl_pda<", -1, {word_rule::libstdcxx, 2}},
 };
 
 // The word in front of an object of make_rc or make_unique.

@@ -47,9 +47,6 @@ TEST(Diff, OfAServerThatLosesOneSessionInAThousandNamesThatTypeFirst) {
     }));
     EXPECT_EQ(diff["types"][0]["type"], "app::session") << diff.dump(1);
     EXPECT_EQ(diff["types"][0]["objects"], 40);
-    ASSERT_FALSE(diff["leaks"].empty());
-    EXPECT_NE(std::string(diff["leaks"][0]["group"]).find("app::session::on_timer"), std::string::npos);
-    EXPECT_GE(diff["leaks"][0]["times"], 39);
 }
 
 TEST(Diff, RefusesANamedPipeInsteadOfWaitingForIt) {
@@ -57,7 +54,30 @@ TEST(Diff, RefusesANamedPipeInsteadOfWaitingForIt) {
         std::filesystem::temp_directory_path() / ("poolheap-pipe-" + std::to_string(::getpid()));
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
     EXPECT_THROW(diff_command(path, path, {}), error);
+    std::string const link = path + ".json";
+    std::filesystem::create_symlink(path, link);
+    EXPECT_THROW(diff_command(link, link, {}), error);
+    std::filesystem::remove(link);
     std::filesystem::remove(path);
+}
+
+// As a shell hands over what `diff <(poolheap census --json …) NEW` names.
+TEST(Diff, ReadsAReportFromAPipeThatHasAWriter) {
+    std::string report = R"({"poolheap":1,"holders":[],"types":[{"type":"T","objects":1,"bytes":10}]})";
+    int ends[2][2];
+    std::string paths[2];
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_EQ(::pipe(ends[i]), 0);
+        ASSERT_EQ(::write(ends[i][1], report.data(), report.size()), static_cast<ssize_t>(report.size()));
+        ::close(ends[i][1]);
+        paths[i] = "/dev/fd/" + std::to_string(ends[i][0]);
+        report.replace(report.size() - 5, 2, "58");
+    }
+    auto const diff = nlohmann::json::parse(
+        output_of(true, [&](output_options const& out) { diff_command(paths[0], paths[1], out); }));
+    for (auto const& each : ends)
+        ::close(each[0]);
+    EXPECT_EQ(diff["types"][0]["bytes"], 48) << diff.dump(1);
 }
 
 TEST(Path, LeadsFromAGlobalThroughTheContainerToTheObject) {
@@ -80,26 +100,6 @@ TEST(Holders, OfPacketsThatAStuckConsumerLeavesNameTheQueuesMember) {
     });
     EXPECT_NE(text.find("app::packet: 1,000 objects"), std::string::npos) << text;
     EXPECT_NE(text.find("     1,000  app::packet_queue::waiting, in "), std::string::npos) << text;
-}
-
-TEST(Holders, LocalVariablesOfAnyThreadHaveTheirNames) {
-    for (poolheap_tests::toolchain const& t : poolheap_tests::toolchains()) {
-        SCOPED_TRACE(t.name);
-        running_program const one(poolheap_tests::compile("locals", t, "-g"),
-                                  {"LD_PRELOAD=" POOLHEAP_TEST_PRELOAD});
-        auto const all = nlohmann::json::parse(output_of(true, [&](output_options const& out) {
-            holders_command(std::to_string(one.pid()), "packet", out);
-        }));
-        std::size_t in_queues = 0, in_maps = 0;
-        for (auto const& row : all["holders"]) {
-            std::string const root = row["root"];
-            if (root.ends_with("run_pipeline(): parsed") && row["member"] == "waiting")
-                in_queues += row["references"].get<std::size_t>();
-            if (root.ends_with("run_pipeline(): by_number")) in_maps += row["references"].get<std::size_t>();
-        }
-        EXPECT_EQ(in_queues, 1300U) << all["holders"].dump(1);
-        EXPECT_GE(in_maps, 1290U) << all["holders"].dump(1);
-    }
 }
 
 TEST(Run, AsksThatArriveDuringTheReportAtExitLoseNothing) {

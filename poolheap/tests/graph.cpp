@@ -436,10 +436,12 @@ TEST(Report, JsonHasTheDocumentedKeysAndReadsBackAsItWas) {
 }
 
 TEST(Report, AFileThatIsNoReportIsRefusedInASentence) {
-    for (char const* text :
-         {"", "{", "[]", "{}", "{\"poolheap\": 99}", "{\"poolheap\": 1, \"types\": 7}", "{\"poolheap\":1}",
-          R"({"poolheap":1,"objects":1,"bytes":1,"types":[]})",
-          R"({"poolheap":1,"objects":"x","bytes":1,"types":[],"holders":[],"leaks":{"groups":[]}})"}) {
+    for (
+        char const* text :
+        {"", "{", "[]", "{}", "{\"poolheap\": 99}", "{\"poolheap\": 1, \"types\": 7}", "{\"poolheap\":1}",
+         R"({"poolheap":1,"objects":1,"bytes":1,"types":[]})",
+         R"({"poolheap":1,"types":[{"type":"T","objects":"x","bytes":1}],"holders":[]})",
+         R"({"poolheap":1,"types":[],"holders":[{"type":"","root":"r","member":"","of":"T","references":1}]})"}) {
         std::istringstream file(text);
         EXPECT_THROW((void)read_json(file, "report.json"), error) << text;
     }
