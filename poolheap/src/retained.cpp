@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <numeric>
+#include <optional>
 
 namespace poolheap {
 
@@ -49,10 +50,18 @@ private:
     void search();
     void find();
     [[nodiscard]] number least(number of, number linked);
-    // Its holder dominates it and it dominates nothing: no question for the algorithm.
-    [[nodiscard]] bool is_plain_leaf(node of) const {
-        return of < m_blocks && m_holders[of] == 1 && m_graph.targets(of).empty();
+    // A block with one holder, which dominates it, and so for all that it leads to: no question for the algorithm, so it has no number.
+    // Each block is looked at once: of a block with one holder, whose own holder then has a number, leaves alone.
+    [[nodiscard]] bool is_private(node to, node holder) const {
+        if (to >= m_blocks || m_holders[to] != 1) return false;
+        return m_graph.targets(to).empty() ||
+               ((holder >= m_blocks || m_holders[holder] != 1) && below(to, 0U, [&](node b, unsigned) {
+                    return m_holders[b] == 1 ? std::optional(0U) : std::nullopt;
+                }));
     }
+    // Depth first: visit(block, value of its holder) -> its own value, or nothing, which ends this. A list takes no more room than a leaf.
+    template <class Value, class Visit>
+    bool below(node top, Value of_top, Visit&& visit) const;
 
     graph const& m_graph;
     leaks const& m_lost;
@@ -84,6 +93,28 @@ void dominators::successors(node of, Visit&& visit) const {
     }
 }
 
+template <class Value, class Visit>
+bool dominators::below(node top, Value of_top, Visit&& visit) const {
+    struct step {
+        node of;
+        std::uint32_t next;  // of its targets
+        Value value;
+    };
+    std::vector<step> path{{top, 0, of_top}};
+    while (!path.empty()) {
+        step& last = path.back();
+        std::span<block_index const> const targets = m_graph.targets(last.of);
+        node const to = last.next < targets.size() ? targets[last.next++] : top;
+        Value const value = last.value;
+        if (last.next == targets.size()) path.pop_back();
+        if (to == top || m_graph.is_reachable(to) != m_graph.is_reachable(top)) continue;
+        std::optional<Value> const own = visit(to, value);
+        if (!own) return false;
+        path.push_back({to, 0, *own});
+    }
+    return true;
+}
+
 void dominators::search() {
     m_node.reserve(m_start + std::size_t{1});  // of address space, likewise
     m_parent.reserve(m_start + std::size_t{1});
@@ -98,7 +129,7 @@ void dominators::search() {
         m_node.push_back(of);
         m_parent.push_back(parent);
         successors(of, [&](node to) {
-            if (m_number[to] == 0 && !is_plain_leaf(to)) stack.emplace_back(to, mine);
+            if (m_number[to] == 0 && !is_private(to, of)) stack.emplace_back(to, mine);
         });
     }
 }
@@ -190,7 +221,9 @@ type_tree dominators::tree() const {
             part[w] = put(in, of);
         }
         successors(of, [&](node to) {
-            if (is_plain_leaf(to)) put(part[w], to);
+            if (to < m_blocks && m_holders[to] == 1 && m_number[to] == 0)
+                below(to, put(part[w], to),
+                      [&](node b, std::uint32_t in) { return std::optional(put(in, b)); });
         });
     }
     for (std::size_t i = tree.parts.size(); i-- > 0;) {

@@ -7,7 +7,7 @@
 // A tree of types sums them up: a path is that of types down the tree of dominators, from a root; an object of a type that is on its
 // path already belongs to that part of it, so lists and trees of objects have one part, however long they are.
 // Complexity: O(edges × log blocks), without recursion, on graphs that were not made to be slow (SEMI-NCA's last step is quadratic in
-// theory). Memory while it runs: 32 bytes a block and 4 an edge, for those that are not leaves with one holder; one byte for these.
+// theory). Memory while it runs: one byte a block; 32 more and 4 an edge for those that have several holders, or lead to such blocks.
 
 #include "leaks.hpp"
 

@@ -335,6 +335,25 @@ TEST(Retained, AListIsOnePartHoweverLong) {
     EXPECT_EQ(tree.by_type.at("Node"), 64'000u);
 }
 
+TEST(Retained, ATreeOfOneHolderEachBelongsToItAlsoIfWhatIsLostLeadsIntoIt) {
+    fake_heap h;
+    address const first = h.add("Node", kind::shared), second = h.add("Node", kind::shared),
+                  leaf = h.add("Leaf", kind::shared), other = h.add("Leaf", kind::shared);
+    address const lost = h.add("Lost", kind::shared), part = h.add("Part", kind::shared);
+    h.refer_from_global("g_list", 0, first);
+    h.own(first, 16, second);
+    h.own(second, 16, leaf);
+    h.own(second, 32, other);
+    h.own(lost, 16, part);
+    h.own(part, 16, second);
+    graph const g = h.build();
+    type_tree const tree = find_retained(g, find_leaks(g));
+    EXPECT_EQ(tree.by_type.at("Node"), 256u);
+    EXPECT_EQ(tree.by_type.at("Leaf"), 128u);
+    EXPECT_EQ(tree.by_type.at("Lost"), 128u);
+    EXPECT_EQ(tree.parts[0].retained, 384u);
+}
+
 // The definition: v dominates w if w cannot be reached without v.
 TEST(Retained, DominatorsOfRandomGraphsAreThoseOfTheDefinition) {
     std::mt19937 random(47);
