@@ -79,7 +79,7 @@ public:
     [[nodiscard]] long use_count() const noexcept {
         if (m_handle.empty()) return 0;
         return static_cast<long>(
-            count_header::strong_in(m_handle.header().word.load(std::memory_order_relaxed)));
+            count_header::owners_in(m_handle.header().word.load(std::memory_order_relaxed)));
     }
     // A strict weak order by object, the same for pointers to different bases of it, owners and observers.
     template <class Other>
@@ -173,11 +173,7 @@ public:
         if (m_handle.empty()) POOLED_THROW(std::bad_weak_ptr());
     }
 
-    POOLED_ALWAYS_INLINE ~counted_ptr() {
-        if (m_handle.empty()) return;
-        instrument::drop_counted(&m_handle.header(), count_header::k_strong_mask);
-        Counting::release_strong(m_handle.header());
-    }
+    POOLED_ALWAYS_INLINE ~counted_ptr() { m_handle.template with_header<drop>(); }
 
     counted_ptr& operator=(counted_ptr other) noexcept {
         swap(other);
@@ -221,8 +217,10 @@ private:
     // Takes over one count.
     explicit counted_ptr(handle<element_type> counted) noexcept : base(counted) {}
 
-    void add() const noexcept {
-        if (!m_handle.empty()) Counting::add_strong(m_handle.header());
+    void add() const noexcept { m_handle.template with_header<Counting::add_strong>(); }
+    POOLED_ALWAYS_INLINE static void drop(count_header& h) noexcept {
+        instrument::drop_counted(&h, count_header::is_owned);
+        Counting::release_strong(h);
     }
 };
 
@@ -258,11 +256,7 @@ public:
         other.m_handle = {};
     }
 
-    ~weak_counted_ptr() {
-        if (m_handle.empty()) return;
-        instrument::drop_counted(&m_handle.header(), count_header::k_weak_mask);
-        m_handle.header().release_weak();
-    }
+    ~weak_counted_ptr() { m_handle.template with_header<drop>(); }
 
     weak_counted_ptr& operator=(weak_counted_ptr other) noexcept {
         swap(other);
@@ -294,8 +288,10 @@ private:
                      : handle<element_type>::of_block(other.m_handle);
     }
 
-    void add() const noexcept {
-        if (!m_handle.empty()) Counting::add_weak(m_handle.header());
+    void add() const noexcept { m_handle.template with_header<Counting::add_weak>(); }
+    static void drop(count_header& h) noexcept {
+        instrument::drop_counted(&h, count_header::is_observed);
+        h.release_weak();
     }
 };
 

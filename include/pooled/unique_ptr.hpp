@@ -60,15 +60,15 @@ struct deleter {
             // The block of a deferred object is still in use: its header records the drop, by a strong count that no unique_ptr has.
             // The weak count stays, for an object that observes itself.
             POOLED_CHECK(
-                detail::number_if(word, detail::count_header::k_unique) < detail::k_type_numbers,
+                word - detail::count_header::k_unique < detail::k_type_numbers,
                 "pooled: a unique_ptr does not own its object: it was dropped before (double free); look for "
                 "a second owner");
-            counts.word.store(word | detail::count_header::k_strong_mask, std::memory_order_relaxed);
+            counts.word.store(word - detail::count_header::k_strong_one, std::memory_order_relaxed);
         }
         if constexpr (std::is_trivially_destructible_v<T>)
             static_cast<void>(counts.retires(word, detail::count_header::k_unique));
         else
-            detail::g_block_types[word].retire(header);
+            detail::g_block_types[detail::number_in(word)].retire(header);
     }
 };
 

@@ -34,15 +34,22 @@ constexpr control_class k_control_classes[]{
 struct counted_header {
     std::uint32_t type;
     std::uint64_t weak;
-    std::uint64_t strong;
+    std::uint64_t owners;
 
     explicit counted_header(std::uint64_t word)
-        : type(static_cast<std::uint32_t>(word >> 50)),
-          weak(word >> 26 & 0xffffff),
-          strong(word & 0x3ffffff) {}
+        : type(static_cast<std::uint32_t>(word & 0x3fff)),
+          weak(word >> 14 & 0xffffff),
+          owners(((word >> 38) + 1) & 0x3ffffff) {}
+
+    // Not two numbers, of 4 bytes or less, nor a floating-point number: these have many observers or owners.
+    [[nodiscard]] bool is_plausible() const {
+        return type >= k_first_type && weak != 0 && weak < 1 << 18 && owners < 1 << 23;
+    }
+
+private:
+    static constexpr std::uint32_t k_first_type = 128;  // those below have no destructor to name
 };
 constexpr std::size_t k_most_types = 0xfff0;
-constexpr std::uint32_t k_first_type = 128;  // those below have no destructor to name
 
 // "T*" and "std::allocator<T>" as T; "with_tail<T, E>" as "T + n × E".
 std::string object_name(std::string_view argument) {
@@ -178,10 +185,10 @@ type_id_t image_naming::type_of_header(std::span<std::uint64_t const> words) {
     // Behind the length of an array, or what aligns an object.
     for (std::size_t at = 0; at < 2 && at < words.size(); ++at) {
         counted_header const header(words[at]);
-        if (header.type < k_first_type || header.weak == 0) continue;
+        if (!header.is_plausible()) continue;
         auto const name = m_heap.counted_types.find(header.type);
-        if (name == m_heap.counted_types.end()) continue;
-        bool const is_unique = header.strong == 0 && header.weak == 1;
+        if (name == m_heap.counted_types.end() || m_heap.find(words[at]).index != k_no_block) continue;
+        bool const is_unique = header.owners == 0 && header.weak == 1;
         auto const [known, is_new] = m_counted.try_emplace(
             std::uint64_t{header.type} << 2 | at << 1 | std::uint64_t{is_unique}, k_buffer);
         if (is_new)
@@ -228,7 +235,7 @@ std::optional<counts> image_naming::counts_of(type_id_t id, std::span<std::uint6
     counts found;  // the weak count has one for all owners
     if (r.counts == word_rule::header && words.size() > r.header_word) {
         counted_header const h(words[r.header_word]);
-        found = {(*this)[id].kind == kind::unique ? 1 : h.strong, h.weak};
+        found = {(*this)[id].kind == kind::unique ? 1 : h.owners, h.weak};
     } else if (r.counts == word_rule::libstdcxx && words.size() >= 2) {
         found = {words[1] & 0xffffffff, words[1] >> 32};
     } else if (r.counts == word_rule::libcxx && words.size() >= 3) {

@@ -15,8 +15,9 @@ import gdb.xmethod
 
 # The layouts of rc_ptr.hpp and smart/counted_object.hpp.
 ADDRESS_BITS = 48
-STRONG_BITS = 26
+STRONG_BITS = 26  # one less than the owners
 WEAK_BITS = 24
+TYPE_BITS = 14
 UNBOUNDED = (1 << 64) - 1
 INSIDE = r"^pooled::(?:v\w+::)?"
 
@@ -95,9 +96,9 @@ class CountedPrinter:
         if self._address:
             header = self._address - (bits >> ADDRESS_BITS) - 8
             word = int(gdb.Value(header).cast(gdb.lookup_type("unsigned long").pointer()).dereference())
-            self._strong = word & ((1 << STRONG_BITS) - 1)
+            self._strong = ((word >> (TYPE_BITS + WEAK_BITS)) + 1) & ((1 << STRONG_BITS) - 1)
             # All owners together hold one.
-            self._weak = (word >> STRONG_BITS & ((1 << WEAK_BITS) - 1)) - (1 if self._strong else 0)
+            self._weak = (word >> TYPE_BITS & ((1 << WEAK_BITS) - 1)) - (1 if self._strong else 0)
 
     def to_string(self):
         if not self._address:

@@ -51,6 +51,11 @@ public:
     T fetch_sub(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         return __atomic_fetch_sub(&m_value, value, static_cast<int>(order));
     }
+    // The value afterwards, whose sign needs no instruction of its own.
+    template <class = void>
+    T add_fetch(T value, std::memory_order order) noexcept {
+        return __atomic_add_fetch(&m_value, value, static_cast<int>(order));
+    }
     template <class = void>
     T fetch_and(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
         return __atomic_fetch_and(&m_value, value, static_cast<int>(order));

@@ -365,12 +365,17 @@ struct live_state {
     }
     // The same by a word that is a header of make_rc or make_unique.
     [[nodiscard]] std::size_t group_of_header(std::uint64_t word, std::size_t bytes) noexcept {
-        std::uint64_t const number = word >> (64 - 14);
-        std::uint64_t const weak = word >> 26 & 0xffffff;
-        if (types == nullptr || number < k_first_type_number || number >= k_type_numbers || weak == 0)
+        std::uint64_t const number = word & (k_type_numbers - 1);
+        std::uint64_t const weak = word >> 14 & 0xffffff;
+        std::int64_t const owners = (static_cast<std::int64_t>(word) >> 38) + 1;
+        // Two numbers, or a floating-point number, have many observers or owners.
+        if (types == nullptr || number < k_first_type_number || weak == 0 || weak >= 1 << 18 || owners < 0 ||
+            owners >= 1 << 23)
             return k_none;
         block_type const* const type = types->type_of(number);
-        if (type == nullptr || type->name == nullptr) return k_none;
+        if (type == nullptr || type->name == nullptr ||
+            !g_page_map.find(reinterpret_cast<void*>(word)).empty())
+            return k_none;
         std::uint64_t const key = number << 1 | 1;
         if (std::size_t const known = find_group(key); known != k_none) return known;
         // "… [with T = name]" or "… [T = name]"

@@ -116,7 +116,8 @@ struct record {
 
     // The directory: `type_numbers` pointers to block_types, of which those from `first_type` on may be set. A block_type has a
     // pointer to its name, "… [with T = name]" or "… [T = name]". The number is in the headers of counted objects:
-    // | type: 14 | weak: 24 | strong: 26 |, where one weak count stands for all owners, and a unique_ptr is no strong one.
+    // | strong: 26 | weak: 24 | type: 14 |; strong is one less than the owners, among which a unique_ptr is none; one weak count stands
+    // for all owners.
     struct {
         std::uint32_t types, first_type, type_numbers, name;
     } of_directory = {};

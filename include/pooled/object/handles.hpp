@@ -75,8 +75,9 @@ struct recycled {
         std::byte* const object = static_cast<std::byte*>(block) + counted_object<T, recycled>::k_offset;
         auto* const header = reinterpret_cast<count_header*>(object) - 1;
         if constexpr (POOLED_CHECKED != 0)
-            header->word.store(0, std::memory_order_relaxed);  // a second drop is detected
-        instrument::mark_header(header);                       // likewise
+            header->word.store(count_header::k_no_owner,
+                               std::memory_order_relaxed);  // a second drop is detected
+        instrument::mark_header(header);                    // likewise
         slot& s = Recycler::layout::slot_of(reinterpret_cast<T*>(object));
         Recycler::of(s).recycle(s);
     }
@@ -92,7 +93,8 @@ struct shared_handle {
         if (s == nullptr) return {};
         T* const acquired = std::addressof(Recycler::layout::object_of(*s));
         if constexpr (k_hardened && k_has_rc_from_this<T>)  // the mark would be a count
-            counted_object<T, recycled<T, Recycler>>::set_header(acquired, k_no_type, 0);
+            counted_object<T, recycled<T, Recycler>>::set_header(acquired, k_no_type,
+                                                                 count_header::k_no_owner);
         return pointer(
             acquired, [](T* object) noexcept { recycled<T, Recycler>::retire(object); },
             control_allocator<T, Recycler>(*s));

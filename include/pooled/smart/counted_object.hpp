@@ -7,11 +7,13 @@
 //   array of make_rc   | count: 8 | padding to alignof(T) | header: 8 | element 0 | element 1 | …
 //   of make_unique     | count: 8 | padding to alignof(T) | element 0 | element 1 | …
 //
-//   header | type: 14 | weak: 24 | strong: 26 |
+//   header | strong: 26 | weak: 24 | type: 14 |
 //
-//   strong   owners that are rc_ptr or local_rc_ptr; 0 while a unique_ptr owns the object, and when it is destroyed
+//   strong   owners that are rc_ptr or local_rc_ptr, less one: -1 while a unique_ptr owns the object, and when it is destroyed
 //   weak     weak pointers, and one for all owners together, including a unique_ptr
 //
+// The sign of the word after an addition to strong says that there are too many owners, and after a subtraction that there is none left:
+// no instruction of its own looks for either.
 // Overflow of a count ends the process with a message; that is 33 million owners of one object, or 15 million observers.
 //
 // Elements have no extents: the rows of int[n][4] are 4 n elements. They are destroyed from last to first. An array is never deferred;
@@ -39,37 +41,39 @@ POOLED_BEGIN_NAMESPACE
 namespace detail {
 
 struct count_header {
-    static constexpr std::uint64_t k_strong_one = 1;
-    static constexpr std::uint64_t k_strong_mask = (std::uint64_t{1} << 26) - 1;
-    static constexpr std::uint64_t k_weak_one = k_strong_mask + 1;
-    static constexpr std::uint64_t k_weak_mask = ((std::uint64_t{1} << 24) - 1) * k_weak_one;
-    static constexpr std::uint64_t k_sole =
-        k_strong_one | k_weak_one;                         // owned by one pointer, observed by none
-    static constexpr std::uint64_t k_unique = k_weak_one;  // owned by a unique_ptr
-    static_assert((k_strong_mask ^ k_weak_mask) == (std::uint64_t{1} << k_type_shift) - 1);
+    static constexpr std::uint64_t k_weak_one = k_type_numbers;
+    static constexpr unsigned k_strong_shift = k_type_bits + 24;
+    static constexpr std::uint64_t k_strong_one = std::uint64_t{1} << k_strong_shift;
+    static constexpr std::uint64_t k_weak_mask = k_strong_one - k_weak_one;
+    static constexpr std::uint64_t k_no_owner = -k_strong_one;  // one less than an owner
+    static constexpr std::uint64_t k_sole = k_weak_one;         // owned by one pointer, observed by none
+    static constexpr std::uint64_t k_unique = k_no_owner | k_weak_one;  // owned by a unique_ptr
 
-    // Even if several threads pass the limit at the same moment, the count stays below the mask. A count beyond that of owners has a bit
-    // of its own, so that one instruction finds it.
-    static constexpr std::uint64_t k_strong_limit = k_strong_mask / 2;
+    // Even if several threads pass the limit at the same moment, the count stays below the mask.
     static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
 
     atomic<std::uint64_t> word;
 
     [[nodiscard]] static bool is_sole(std::uint64_t word) noexcept {
-        return (word & (k_strong_mask | k_weak_mask)) == k_sole;
+        return word - number_in(word) == k_sole;
     }
     [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
-    [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
-    [[nodiscard]] static bool is_beyond_limit(std::uint64_t word) noexcept {
-        return (word & (k_strong_limit + 1)) != 0;
+    [[nodiscard]] static bool is_observed(std::uint64_t word) noexcept { return weak_in(word) != 0; }
+    [[nodiscard]] static std::int64_t owners_in(std::uint64_t word) noexcept {
+        return (static_cast<std::int64_t>(word) >> k_strong_shift) + 1;
     }
-    [[nodiscard]] static bool has_several_owners(std::uint64_t word) noexcept {
-        return (word & (k_strong_mask - k_strong_one)) != 0;
+    // Of the observers, after one more.
+    [[nodiscard]] static bool is_within_limit(std::uint64_t word) noexcept {
+        return weak_in(word) <= k_weak_limit;
+    }
+    // False also beyond the limit of owners.
+    [[nodiscard]] static bool is_owned(std::uint64_t word) noexcept {
+        return static_cast<std::int64_t>(word) >= 0;
     }
 
     // Of an object whose only owner drops it, and which may observe itself after its destructor has run.
     void release_owner() noexcept {
-        word.store(word.load(std::memory_order_relaxed) & ~k_strong_mask, std::memory_order_relaxed);
+        word.store(word.load(std::memory_order_relaxed) | k_no_owner, std::memory_order_relaxed);
     }
 
     // Called after the last owner is gone: drops the weak count that all owners held together, and frees the block unless it is
@@ -83,20 +87,20 @@ struct count_header {
             if (weak_in(now) != k_weak_one) return;
         }
         if (is_plain(now)) return detail::deallocate(detail::in_default_pool{}, plain_class(now), this);
-        g_block_types[now].free(this);
+        g_block_types[number_in(now)].free(this);
     }
 
     // An owner drops the object, whose header read `now`. True: `counts` was the only reference, and the object is destroyed or
     // deferred.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
-        std::uint64_t const number = number_if(now, counts);
+        std::uint64_t const number = now - counts;
         // The block of a deferred object is still in use: its header records the drop.
         if (POOLED_CHECKED != 0 && counts == k_sole && number < k_type_numbers)
             word.store(now - k_strong_one, std::memory_order_relaxed);
         if (number < k_plain_numbers)
             detail::deallocate(detail::in_default_pool{}, static_cast<class_index>(number), this);
         else if (number < k_type_numbers) [[likely]]
-            g_block_types.numbered(number).retire(this);
+            g_block_types[number].retire(this);
         else
             return false;
         return true;
@@ -109,10 +113,12 @@ static_assert(sizeof(count_header) == 8);
     __builtin_unreachable();
 }
 
-// Drops the last of several owners, or the owner of an observed object: `word` is the header before the drop.
-POOLED_NOINLINE inline void retire_last(count_header& h, std::uint64_t word) noexcept {
+// After the last of several owners was dropped, or the owner of an observed object.
+POOLED_NOINLINE inline void retire_last(count_header& h) noexcept {
+    std::uint64_t const word = h.word.load(std::memory_order_relaxed);
+    if (word < count_header::k_no_owner) return;  // too many owners, which another thread is about to report
     if (is_plain(word)) return h.release_weak();
-    g_block_types[word].retire_observed(&h);
+    g_block_types[number_in(word)].retire_observed(&h);
 }
 
 // The two ways to count: rc_ptr among threads, local_rc_ptr on one. Both use one header format, so a sole pointer of either kind may pass its
@@ -121,20 +127,18 @@ template <bool IsAtomic>
 struct counting {
     // Requires an owner.
     static void add_strong(count_header& h) noexcept {
-        if (count_header::is_beyond_limit(add(h, count_header::k_strong_one))) [[unlikely]]
-            count_overflow();
+        add<count_header::is_owned>(h, count_header::k_strong_one);
     }
     // Requires an owner or an observer.
     static void add_weak(count_header& h) noexcept {
-        if (count_header::weak_in(add(h, count_header::k_weak_one)) > count_header::k_weak_limit) [[unlikely]]
-            count_overflow();
+        add<count_header::is_within_limit>(h, count_header::k_weak_one);
     }
     // Requires an observer. False when no owner is left.
     [[nodiscard]] static bool try_add_strong(count_header& h) noexcept {
         std::uint64_t now = h.word.load(std::memory_order_relaxed);
         do {
-            if (count_header::strong_in(now) == 0) return false;
-            if (count_header::is_beyond_limit(now)) [[unlikely]]
+            if (!count_header::is_owned(now)) return false;
+            if (!count_header::is_owned(now + count_header::k_strong_one)) [[unlikely]]
                 count_overflow();
             if (!IsAtomic || is_single_threaded()) {
                 h.word.store(now + count_header::k_strong_one, std::memory_order_relaxed);
@@ -147,28 +151,33 @@ struct counting {
     }
     POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
         // acquire: pairs with the acq_rel below by owners that dropped the object earlier.
-        std::uint64_t now = h.word.load(IsAtomic ? std::memory_order_acquire : std::memory_order_relaxed);
-        bool const has_others = count_header::has_several_owners(now);
+        std::uint64_t const now =
+            h.word.load(IsAtomic ? std::memory_order_acquire : std::memory_order_relaxed);
+        bool const has_others = now >= count_header::k_strong_one;
         if (!has_others && h.retires(now, count_header::k_sole)) return;
         instrument::expect_in_use(&h);
         if (!IsAtomic || is_single_threaded()) {
             h.word.store(now - count_header::k_strong_one, std::memory_order_relaxed);
             if (has_others) return;
-        } else {
-            now = h.word.fetch_sub(count_header::k_strong_one, std::memory_order_acq_rel);
-            if (count_header::strong_in(now) != count_header::k_strong_one) return;
+        } else if (count_header::is_owned(
+                       h.word.add_fetch(count_header::k_no_owner, std::memory_order_acq_rel))) {
+            return;
         }
-        retire_last(h, now);
+        retire_last(h);
     }
 
 private:
-    // The word before.
-    static std::uint64_t add(count_header& h, std::uint64_t counts) noexcept {
-        if constexpr (IsAtomic)
-            if (!is_single_threaded()) return h.word.fetch_add(counts, std::memory_order_relaxed);
-        std::uint64_t const before = h.word.load(std::memory_order_relaxed);
-        h.word.store(before + counts, std::memory_order_relaxed);
-        return before;
+    // Requires that the sum IsRight. Each way looks for itself: the flags of the addition say so.
+    template <bool (*IsRight)(std::uint64_t word) noexcept>
+    POOLED_ALWAYS_INLINE static void add(count_header& h, std::uint64_t counts) noexcept {
+        if (!IsAtomic || is_single_threaded()) {
+            std::uint64_t const sum = h.word.load(std::memory_order_relaxed) + counts;
+            h.word.store(sum, std::memory_order_relaxed);
+            if (!IsRight(sum)) [[unlikely]]
+                count_overflow();
+        } else if (!IsRight(h.word.add_fetch(counts, std::memory_order_relaxed))) [[unlikely]] {
+            count_overflow();
+        }
     }
 };
 struct among_threads : counting<true> {};
@@ -275,7 +284,7 @@ public:
     // What make_rc and make_unique need before they allocate. Throws std::length_error.
     [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag() {
         if constexpr (k_is_plain)
-            return plain_tag(k_class);
+            return k_class;
         else
             return tag_or_throw<k_type>();
     }

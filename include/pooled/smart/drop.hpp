@@ -21,8 +21,8 @@ POOLED_ALWAYS_INLINE void drop_array(void const* block) noexcept {
 
 #if POOLED_CHECKED
 
-// `count`: the bits of the header's word of which one must be set; 0: the caller checks them.
-inline void drop_counted(void const* header, std::uint64_t count) noexcept {
+// `is_counted`: what the header's word must satisfy; null: the caller checks it.
+inline void drop_counted(void const* header, bool (*is_counted)(std::uint64_t word)) noexcept {
     checks::on_deallocate_found(malloc_blocks::behind(header));
     std::uint64_t const word = __atomic_load_n(static_cast<std::uint64_t const*>(header), __ATOMIC_RELAXED);
     map_entry const entry = malloc_blocks::find(header);
@@ -30,19 +30,19 @@ inline void drop_counted(void const* header, std::uint64_t count) noexcept {
     bool const is_known =
         is_plain(word) ? entry.empty() || (word != 0 && plain_class(word) == entry.slab_at()->size_class)
                        : detail::find_type(word) != nullptr;
-    if (!is_known || (count != 0 && (word & count) == 0))
+    if (!is_known || (is_counted != nullptr && !is_counted(word)))
         fail_deallocation(name_of_pool(entry.pool_id()), header,
                           "no object starts there; it was freed before (double free), is idle in its "
                           "object_pool, or points into an object: look for a second owner",
                           0, checks::bytes_of(entry));
 }
-inline void drop(void const* header) noexcept { drop_counted(header, 0); }
+inline void drop(void const* header) noexcept { drop_counted(header, nullptr); }
 
 #else
 
 POOLED_ALWAYS_INLINE void drop(void const* header) noexcept { instrument::expect_in_use(header); }
 // Counting::release_strong() and release_weak() verify it.
-POOLED_ALWAYS_INLINE void drop_counted(void const*, std::uint64_t) noexcept {}
+POOLED_ALWAYS_INLINE void drop_counted(void const*, bool (*)(std::uint64_t)) noexcept {}
 
 #endif
 

@@ -51,13 +51,19 @@ public:
     [[nodiscard]] std::uintptr_t start() const noexcept { return (m_bits & k_address_mask) - offset(); }
 
     // Requires a handle that is not empty.
-    [[nodiscard]] POOLED_ALWAYS_INLINE count_header& header() const noexcept {
+    [[nodiscard]] count_header& header() const noexcept {
+        return *reinterpret_cast<count_header*>(start() - sizeof(count_header));
+    }
+    // Calls `Use` with the header, unless the handle is empty. One comparison finds that it leads to the start of an object.
+    template <void (*Use)(count_header&) noexcept>
+    POOLED_ALWAYS_INLINE void with_header() const noexcept {
         std::uintptr_t object = m_bits;
-        if (offset() != 0) [[unlikely]] {
+        if ((object - 1) >> k_offset_shift != 0) [[unlikely]] {
+            if (empty()) return;
             object = start();
             asm("" : "+r"(object));  // prevents a conditional move, which would always wait for the offset
         }
-        return *reinterpret_cast<count_header*>(object - sizeof(count_header));
+        Use(*reinterpret_cast<count_header*>(object - sizeof(count_header)));
     }
 
 private:

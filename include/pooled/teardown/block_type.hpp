@@ -5,14 +5,14 @@
 // together with counts or an address. A handle to an incomplete type, or to a base without a virtual destructor, finds the
 // object's real type by it.
 //
-//   header word of a counted block   | type: 14 | weak: 24 | strong: 26 |
+//   header word of a counted block   | strong: 26 | weak: 24 | type: 14 |
 //   deferred block                   | type: 14 | kind: 2 | address: 48 |
 //
 // A type gets its number when the number is first needed, without a lock, since a fork may happen at any moment. Any thread may
 // call; O(1). Numbers are unique in the process: the directory of all copies (plugins/copies.hpp) gives them. Each copy has a table
 // of its own, with the types that it added. Entries are offsets from a type that looks into the directory: zeros mean that type.
 //
-// The number is kept as a tag, at its position in these words, so no code shifts it. A pointer would need a word of its own.
+// A pointer would need a word of its own.
 //
 //   0 ... 127       plain: nothing to destroy; the block is the default pool's, of this size class
 //   128 ... 16383   types
@@ -23,7 +23,6 @@
 #include "pooled/config.hpp"
 #include "pooled/plugins/copies.hpp"
 
-#include <bit>
 #include <stdexcept>
 
 POOLED_BEGIN_NAMESPACE
@@ -32,35 +31,28 @@ namespace detail {
 using type_tag = std::uint64_t;
 
 inline constexpr unsigned k_type_bits = 14;
-inline constexpr unsigned k_type_shift = 64 - k_type_bits;
 inline constexpr type_tag k_no_type = 0;
-inline constexpr type_tag k_type_one = type_tag{1} << k_type_shift;
 inline constexpr std::uint64_t k_plain_numbers = k_first_type_number;
 static_assert(k_type_numbers == std::uint64_t{1} << k_type_bits && k_inlined_classes <= k_plain_numbers);
 
-[[nodiscard]] constexpr type_tag plain_tag(class_index c) noexcept { return c * k_type_one; }
+// The number in a header's word.
+[[nodiscard]] constexpr std::uint64_t number_in(std::uint64_t word) noexcept {
+    return word & (k_type_numbers - 1);
+}
 [[nodiscard]] constexpr bool is_plain(std::uint64_t word) noexcept {
-    return word < k_plain_numbers * k_type_one;
+    return number_in(word) < k_plain_numbers;
 }
 
 // Requires a word with a plain number.
 [[nodiscard]] constexpr class_index plain_class(std::uint64_t word) noexcept {
-    return static_cast<class_index>(word >> k_type_shift);
-}
-
-// The number in a word if its lower bits equal `rest`; otherwise a value of k_type_numbers or more. One comparison checks both.
-[[nodiscard]] constexpr std::uint64_t number_if(std::uint64_t word, std::uint64_t rest) noexcept {
-    return std::rotr(word - rest, k_type_shift);
+    return static_cast<class_index>(number_in(word));
 }
 
 class block_types {
 public:
-    // The type whose tag is in a word. Requires a tag that was read from a block, and is not plain. Relaxed, because a thread
-    // that reads the tag received the block, directly or indirectly, from the thread that called add().
-    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t word) const noexcept {
-        return numbered(word >> k_type_shift);
-    }
-    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& numbered(std::uint64_t number) const noexcept {
+    // Requires a number that was read from a block, and is not plain. Relaxed, because a thread that reads it received the block,
+    // directly or indirectly, from the thread that called add().
+    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t number) const noexcept {
         return *reinterpret_cast<block_type const*>(address_of(&m_foreign) +
                                                     m_offsets[number].load(std::memory_order_relaxed));
     }
@@ -83,10 +75,10 @@ private:
 
 POOLED_STATE(block_types, g_block_types);
 
-// The type whose tag is in a word, whichever copy added it; null: the word contains no tag.
+// The type whose number is in a header's word, whichever copy added it; null: it is none.
 [[nodiscard]] inline block_type const* find_type(std::uint64_t word) noexcept {
     copy_directory const* const all = detail::find_directory(false);
-    return all != nullptr ? all->type_of(word >> k_type_shift) : nullptr;
+    return all != nullptr ? all->type_of(number_in(word)) : nullptr;
 }
 
 #if POOLED_HAS_CODE
@@ -96,7 +88,7 @@ POOLED_CODE type_tag block_types::add(block_type const& type, atomic<type_tag>& 
     std::uint64_t const number = all.add_type(type);
     if (number == 0) return k_no_type;
     m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
-    type_tag const fresh = number * k_type_one;
+    type_tag const fresh = number;
     type_tag known = k_no_type;
     // release: pairs with the acquire in tag_of(); the entry is seen. acquire: a faster thread's entry is seen.
     tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel, std::memory_order_acquire);

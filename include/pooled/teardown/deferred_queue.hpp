@@ -27,7 +27,7 @@ class deferred {
 public:
     constexpr deferred() noexcept = default;
     deferred(void* header, type_tag type, bool is_observed) noexcept
-        : m_word(address_of(header) | (is_observed ? k_observed : 0) | type) {
+        : m_word(address_of(header) | (is_observed ? k_observed : 0) | type << k_type_shift) {
         sanitizer::hide_pointer(header);
     }
 
@@ -36,7 +36,7 @@ public:
     [[nodiscard]] void const* object() const noexcept {
         return static_cast<std::byte const*>(header()) + type().object_offset;
     }
-    [[nodiscard]] block_type const& type() const noexcept { return g_block_types[m_word]; }
+    [[nodiscard]] block_type const& type() const noexcept { return g_block_types[m_word >> k_type_shift]; }
 
     // Destroys the object.
     void finish() const noexcept {
@@ -47,6 +47,7 @@ public:
 private:
     static constexpr std::uint64_t k_observed = std::uint64_t{1} << 48;
     static constexpr std::uint64_t k_address_mask = k_observed - 1;
+    static constexpr unsigned k_type_shift = 64 - k_type_bits;
     std::uint64_t m_word = 0;
 };
 

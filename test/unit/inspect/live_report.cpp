@@ -10,7 +10,9 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -86,6 +88,26 @@ TEST_F(live_report, names_the_types_of_what_is_in_use_and_their_bytes) {
     EXPECT_NE(report.find(" bytes that name no type"), std::string::npos) << report;
     EXPECT_LT(report.find("packet, "), report.find("bytes that name no type"));
     pool.deallocate(raw, 3000);
+}
+
+// A pair of small numbers, a floating-point number, or an address, whose lowest bits are a type's number.
+TEST_F(live_report, takes_no_ordinary_first_word_for_the_header_of_a_counted_object) {
+    using pooled::detail::count_header;
+    pooled::pool pool{{.name = "numbers"}};
+    auto const one = pool.make_rc<named<short>>();
+    std::uint64_t const header = (reinterpret_cast<count_header const*>(one.get()) - 1)->word.load();
+    std::uint64_t const number = header - count_header::k_sole;
+    ASSERT_LT(number, pooled::detail::k_type_numbers);
+    auto const ratio = (std::bit_cast<std::uint64_t>(1.5) & ~(pooled::detail::k_type_numbers - 1)) +
+                       2 * count_header::k_weak_one + number;
+    for (std::uint64_t const word :
+         {std::uint64_t{3} << 32 | number, ratio, ratio | std::uint64_t{1} << 63}) {
+        auto* const block = static_cast<std::uint64_t*>(pool.allocate(sizeof(named<short>) + 8));
+        block[0] = block[1] = word;
+        std::string const report = report_of(pool);
+        EXPECT_NE(report.find(" 1 of unit_live_report::"), std::string::npos) << report;
+        pool.deallocate(block, sizeof(named<short>) + 8);
+    }
 }
 
 // As far as symbols name vtables, which are read on Linux, and by the name of the template's function for others.

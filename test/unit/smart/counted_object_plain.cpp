@@ -80,9 +80,9 @@ TEST_F(a_plain_object, has_its_size_class) {
     constexpr class_index c = class_for(sizeof(plain_large) + sizeof(count_header), alignof(count_header));
     auto const p = pooled::make_rc<plain_large>();
     auto const u = pooled::make_unique<plain_large>();
-    EXPECT_EQ(word_of(p.get()), plain_tag(c) | count_header::k_sole);
-    EXPECT_EQ(word_of(u.get()), plain_tag(c) | count_header::k_unique);
-    EXPECT_TRUE(is_plain(plain_tag(c)));
+    EXPECT_EQ(word_of(p.get()), c | count_header::k_sole);
+    EXPECT_EQ(word_of(u.get()), c | count_header::k_unique);
+    EXPECT_TRUE(is_plain(c));
     EXPECT_EQ(plain_class(word_of(p.get())), c);
 }
 

@@ -498,8 +498,8 @@ class count_word : public testing::Test {
 protected:
     count_word() { test::start_death_tests_anew(); }
 
-    static std::uint64_t strong(count_header const& h) { return count_header::strong_in(h.word.load()); }
-    static constexpr std::uint64_t k_type = std::uint64_t{500} << pooled::detail::k_type_shift;
+    static std::int64_t owners(count_header const& h) { return count_header::owners_in(h.word.load()); }
+    static constexpr std::uint64_t k_type = 500;
 };
 using countings = testing::Types<among_threads, on_one_thread>;
 struct counting_names {
@@ -511,17 +511,29 @@ struct counting_names {
 TYPED_TEST_SUITE(count_word, countings, counting_names);
 
 TYPED_TEST(count_word, tells_of_too_many_owners_before_it_wraps_round) {
-    count_header h{TestFixture::k_type | count_header::k_weak_one | count_header::k_strong_limit};
+    constexpr std::int64_t k_most = 1 << 25;
+    constexpr std::uint64_t one_less = k_most - 1;
+    count_header h{TestFixture::k_type + count_header::k_sole + (one_less - 1) * count_header::k_strong_one};
+    EXPECT_EQ(this->owners(h), one_less);
     TypeParam::add_strong(h);
-    EXPECT_EQ(this->strong(h), count_header::k_strong_limit + 1);
+    EXPECT_EQ(this->owners(h), k_most);
     EXPECT_DEATH(TypeParam::add_strong(h), "more than 33 million rc_ptr");
     EXPECT_DEATH(static_cast<void>(TypeParam::try_add_strong(h)), "more than 33 million rc_ptr");
 }
 
+// Of the threads that pass the limit together, one reports it while others drop.
+TYPED_TEST(count_word, destroys_nothing_that_has_too_many_owners) {
+    std::thread([] {}).join();  // from here on, counts change with locked instructions
+    std::uint64_t const beyond = TestFixture::k_type + count_header::k_unique - count_header::k_strong_one;
+    count_header h{beyond};
+    TypeParam::release_strong(h);
+    EXPECT_EQ(h.word.load(), beyond - count_header::k_strong_one);
+}
+
 TYPED_TEST(count_word, tells_of_too_many_observers_before_it_wraps_round) {
-    count_header h{TestFixture::k_type | count_header::k_strong_one | count_header::k_weak_limit};
+    count_header h{TestFixture::k_type + count_header::k_weak_limit - count_header::k_weak_one};
     TypeParam::add_weak(h);
-    EXPECT_EQ(count_header::weak_in(h.word.load()), count_header::k_weak_limit + count_header::k_weak_one);
+    EXPECT_EQ(h.word.load(), TestFixture::k_type | count_header::k_weak_limit);
     EXPECT_DEATH(TypeParam::add_weak(h), "15 million weak_rc_ptr");
 }
 

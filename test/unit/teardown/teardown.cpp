@@ -230,7 +230,7 @@ TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
         seen.insert(given);
     }
     EXPECT_EQ(seen.size(), 16'256U);
-    EXPECT_EQ(*seen.rbegin() >> pooled::detail::k_type_shift, 16'383U);
+    EXPECT_EQ(*seen.rbegin(), 16'383U);
     for (int i = 0; i < 3; ++i) {
         pooled::detail::atomic<type_tag> tag{pooled::detail::k_no_type};
         EXPECT_EQ(table->add(k_any, tag, *numbers), pooled::detail::k_no_type);
@@ -242,7 +242,7 @@ TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
 TEST(the_table_of_block_types, refuses_to_finish_what_another_copy_deferred) {
     auto const table = std::make_unique<block_types>();
     table->set_foreign(pooled::detail::k_foreign_type);
-    std::uint64_t header = 16'000 * pooled::detail::k_type_one;
+    std::uint64_t header = 16'000;
     char const* const report = "an object that one shared library deferred is to be destroyed by another one";
     block_type const& type = (*table)[header];
     EXPECT_DEATH(type.finish(type, &header, false), report);
