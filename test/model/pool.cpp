@@ -9,6 +9,7 @@
 //
 //   hand over   two threads allocate, exchange and free blocks, with flushes and refills, and end, while a third one trims
 //   bound       two threads with a block at most each, in a pool of two blocks: an allocation never fails
+//   deferred    the same with two blocks each, in a pool of four, while a third thread has the lock of their class again and again
 //   end         a thread ends, perhaps cancelled within its gate, while two others use what it had cached
 //   close       a pool is closed while two threads return its last blocks and end
 //   controls    without one of the barriers Relacy must find a race
@@ -121,6 +122,10 @@ public:
         simulation::note_write(p);
         m_resource->deallocate(p, m_bytes);  // also when the pool is closed
     }
+    [[nodiscard]] pooled::detail::central& list_of(void* p) {
+        return pooled::detail::pool_access::core(*m_pool)
+            .caches()[pooled::detail::g_page_map.find(p).slab_at()->size_class];
+    }
     void trim() { static_cast<void>(m_pool->trim()); }
     void close() { std::destroy_at(std::exchange(m_pool, nullptr)); }
 
@@ -204,6 +209,35 @@ struct bound : rl::test_suite<bound<Expected>, 2, Expected> {
     void after() { pool.end(); }
 };
 
+template <rl::test_result_e Expected>
+struct deferred : rl::test_suite<deferred<Expected>, 3, Expected> {
+    pool_in_iteration pool;
+    pooled::detail::central* list = nullptr;
+
+    void before() {
+        pool.begin(k_slab_bytes, 4 * k_slab_bytes, [this] {
+            void* const p = pool.allocate();
+            list = &pool.list_of(p);
+            pool.deallocate(p);
+        });
+    }
+    void thread(unsigned index) {
+        for (int i = 0; index == 2 && i < 4; ++i) {
+            pooled::detail::scoped_lock const preempted(*list);
+            for (unsigned steps = rl::rand(40); steps != 0; --steps)
+                model::yield();
+        }
+        if (index == 2) return;
+        for (int i = 0; i < 3; ++i) {
+            std::array<void*, 2> const held{pool.allocate(), pool.allocate()};
+            for (void* const one : held)
+                pool.deallocate(one);
+        }
+        pool.end_thread();
+    }
+    void after() { pool.end(); }
+};
+
 template <bool IsCancelled, rl::test_result_e Expected>
 struct end_of_thread : rl::test_suite<end_of_thread<IsCancelled, Expected>, 3, Expected> {
     pool_in_iteration pool;
@@ -271,6 +305,8 @@ int main() {
         "blocks are flushed, refilled and trimmed: none is lost or given twice", 20'000);
     ok &= model::run<bound<k_success>>("a bounded pool finds the free block in the other thread's cache",
                                        20'000);
+    ok &= model::run<deferred<k_success>>(
+        "a bounded pool finds what was deferred beside a thread with the lock of a class", 20'000);
     ok &= model::run<end_of_thread<false, k_success>>("a thread ends while others steal", 20'000);
     ok &= model::run<end_of_thread<true, k_success>>(
         "a thread that was cancelled within its gate ends while others steal", 20'000);

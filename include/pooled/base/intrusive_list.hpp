@@ -54,11 +54,6 @@ public:
         if (one != nullptr) remove(*one);
         return one;
     }
-    // Those after `last` are no longer in the list, and are not touched; null: all.
-    void cut_after(T* last) noexcept {
-        next_of(last) = nullptr;
-        m_last = last;
-    }
 
     // For a loop over the elements, which may remove the one that it visits.
     class iterator {

@@ -25,6 +25,11 @@ public:
             NextOf(one) = first;
         while (!m_first.compare_exchange_strong(first, &one, std::memory_order_release));
     }
+    // With all that follow it, if the list is empty. release: pairs with the acquire in take_all().
+    [[nodiscard]] bool push_first(T& one) noexcept {
+        T* none = nullptr;
+        return m_first.compare_exchange_strong(none, &one, std::memory_order_release);
+    }
     // The last one first; null: none. acquire: pairs with the release in push().
     [[nodiscard]] T* take_all() noexcept {
         return empty() ? nullptr : m_first.exchange(nullptr, std::memory_order_acquire);

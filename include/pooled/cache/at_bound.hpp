@@ -14,6 +14,7 @@
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
+#include "pooled/os/fork_gate.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
@@ -54,77 +55,112 @@ inline bool cache_set::leave_bound() noexcept {
     return may_leave;
 }
 
-inline void cache_set::drain_slots() noexcept {
+inline bool cache_set::drain_slots() noexcept {
+    bool is_settled = true;
     std::uint64_t const deferrals = m_slots.deferrals();
-    for (class_index c = m_slots.has_deferred() ? 0 : k_lists; c < k_lists; ++c)
-        scoped_lock const settled((*this)[c]);
-    m_slots.end_deferred(deferrals);
+    for (class_index c = m_slots.has_deferred() ? 0 : k_lists; is_settled && c < k_lists; ++c)
+        is_settled = try_lock_class(c) && ((*this)[c].unlock(), true);
+    if (is_settled) m_slots.end_deferred(deferrals);
     m_slots.drain([this](class_index c, void* block) {
-        scoped_lock const lock((*this)[c]);
-        (*this)[c].flush({&block, 1});
+        central& list = (*this)[c];
+        bool const is_mine = list.try_lock_for_a_moment();
+        if (!is_mine && defer_at_bound(c, block)) return;
+        if (!is_mine) list.lock();  // there is no memory
+        list.flush({&block, 1});
+        list.unlock();
     });
+    return is_settled;
 }
 
-inline void* cache_set::search_slots(block_request const& what) noexcept {
+inline void* cache_set::search_slots(block_request const& what, thread_cache* cache) noexcept {
+    for (unsigned turn = 0; is_at_bound(); ++turn) {
+        bound_slots::view seen;
+        void* block = m_slots.pop(what.c, seen);
+        bool const has_looked = block != nullptr || search_list(what, cache, block);
+        if (block != nullptr || (has_looked && m_slots.were_empty(seen))) return block;
+        if (!drain_slots() || !has_looked || seen.is_draining) platform::pause(turn);
+        // Other threads exchange blocks all the time: not meanwhile.
+        if (turn < k_searches || !try_lock_for_a_moment()) continue;
+        unlock_at_end const lock(*this);
+        bool has_all = bar_slots() && try_lock_classes();
+        if (has_all) {
+            m_slots.end_deferred(m_slots.deferrals());
+            drain_slots_locked();
+            static_cast<void>(m_slots.pop(k_no_class, seen));
+            has_all = m_slots.were_empty(seen);  // no other thread is on the way from a slot to a list
+            block = (*this)[what.c].allocate_one(what);
+            unlock_classes();
+        }
+        end_bar();
+        if (has_all || block != nullptr) return block;
+    }
+    return nullptr;
+}
+
+template <class Work>
+void cache_set::while_at_bound(thread_cache* cache, Work&& work) noexcept {
+    cache != nullptr ? cache->gate.announce() : m_outsiders.announce();
+    // acquire: pairs with the release in end_bar(); if this mode has ended before, that is seen.
+    bool const is_barred = m_are_slots_barred.load(std::memory_order_acquire);
+    if (is_at_bound()) work(!is_barred);
+    cache != nullptr ? cache->gate.leave() : m_outsiders.leave();
+}
+
+inline bool cache_set::search_list(block_request const& what, thread_cache* cache, void*& block) noexcept {
     central& list = (*this)[what.c];
-    auto const find = [&]() -> void* {
-        if (list.has_nothing()) return nullptr;
-        scoped_lock const lock(list);
-        return list.allocate_one(what);
-    };
-    bound_slots::view seen;
-    for (unsigned attempt = 0; attempt < k_searches; ++attempt, drain_slots()) {
-        if (void* const block = m_slots.pop(what.c, seen)) return block;
-        if (void* const block = find()) return block;
-        if (m_slots.were_empty(seen)) return nullptr;
-        if (seen.is_draining) platform::pause(attempt);
+    if (list.has_nothing()) return true;
+    if (!list.try_lock_for_a_moment()) {
+        fork_pass const pass;
+        while_at_bound(cache, [&](bool may_use_slots) {
+            if (!may_use_slots) return;
+            class_cache none;
+            m_slots.enter_deferral();
+            block = list.refill_deferred(none, what);
+            m_slots.leave_deferral();
+        });
+        return block != nullptr;
     }
-    // Other threads exchange blocks all the time: not any more.
-    scoped_lock const lock(*this);
-    void* block = nullptr;
-    bool has_all = false;
-    for (unsigned attempt = 0;; end_bar(), wait_unlocked(attempt++)) {
-        if (!bar_slots() || !try_lock_classes()) continue;
-        m_slots.end_deferred(m_slots.deferrals());
-        drain_slots_locked();
-        static_cast<void>(m_slots.pop(k_no_class, seen));
-        has_all = m_slots.were_empty(seen);  // no other thread is on the way from a slot to a list
-        block = list.allocate_one(what);
-        unlock_classes();
-        if (has_all || block != nullptr) break;
-    }
-    end_bar();
-    return block;
+    block = list.allocate_one(what);
+    list.unlock();
+    return true;
 }
 
 inline bool cache_set::bar_slots() noexcept {
     m_are_slots_barred.store(true, std::memory_order_relaxed);
-    std_atomics::full_barrier();  // pairs with that in announce()
+    return are_all_outside();
+}
+
+inline bool cache_set::are_all_outside() noexcept {
+    std_atomics::full_barrier();  // pairs with those in announce()
     gate_patience patience;
     for (thread_cache& cache : m_all)
         if (!patience.wait([&cache] { return cache.gate.is_idle(); })) return false;
-    return true;
+    return patience.wait([this] { return m_outsiders.take(); });
 }
 
 inline void cache_set::end_bar() noexcept {
-    m_are_slots_barred.store(false, std::memory_order_release);  // pairs with the acquire in put_at_bound()
+    m_are_slots_barred.store(false, std::memory_order_release);  // pairs with the acquire in while_at_bound()
 }
 
-inline bool cache_set::put_at_bound(class_index c, thread_cache& cache, void* block,
+inline bool cache_set::put_at_bound(class_index c, thread_cache* cache, void* block,
                                     bool is_locked) noexcept {
     if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
         return false;  // reported under the lock
-    cache.gate.announce();
-    // acquire: pairs with the release in leave_bound(); the end of this mode is seen.
-    bool const may_put = !m_are_slots_barred.load(std::memory_order_acquire) && is_at_bound();
-    std::uint64_t const puts = may_put ? m_slots.push(c, block) : 0;
-    class_cache none;
-    bool const is_deferred = is_locked && may_put && puts == 0 && (*this)[c].defer_half(none, block);
-    if (is_deferred) m_slots.note_deferred();
-    if (puts != 0 || is_deferred) cache.classes[c].add_net_taken(-1);
-    if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
-    cache.gate.leave();
-    return puts != 0 || is_deferred;
+    bool is_taken = false;
+    while_at_bound(cache, [&](bool may_use_slots) {
+        std::uint64_t const puts = may_use_slots ? m_slots.push(c, block) : 0;
+        is_taken = puts != 0 || (is_locked && defer_at_bound(c, block));
+        if (is_taken && cache != nullptr) cache->classes[c].add_net_taken(-1);
+        if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
+    });
+    return is_taken;
+}
+
+inline bool cache_set::defer_at_bound(class_index c, void* block) noexcept {
+    m_slots.enter_deferral();
+    bool const is_taken = (*this)[c].defer_one(block);
+    m_slots.leave_deferral();
+    return is_taken;
 }
 
 }  // namespace detail

@@ -46,14 +46,15 @@ public:
             if (!is_empty(word) && class_of(word) == c)
                 if (void* const block = empty(at, word)) return block;
         }
-        // acquire: pairs with the releases in drain(), note_deferred() and end_deferred(); what they did to the lists and the heap is seen.
+        // acquire: pairs with the releases in drain(), leave_deferral() and end_deferred(); what they did to the lists and the heap is seen.
         seen.deferrals = m_deferrals.load(std::memory_order_acquire);
         seen.is_draining = has_deferred() || is_draining();
         return nullptr;
     }
     // Whether all were empty when pop() saw them, and at every moment since.
     [[nodiscard]] bool were_empty(view const& seen) const noexcept {
-        std::atomic_thread_fence(std::memory_order_acquire);  // the caller has looked elsewhere before
+        // Pairs with that in enter_deferral(): the caller has looked elsewhere before.
+        std::atomic_thread_fence(std::memory_order_acquire);
         for (std::size_t at = 0; at < k_count; ++at)
             // acquire: pairs with the release in empty(); who emptied it has counted before.
             if (!is_empty(seen.words[at]) ||
@@ -89,8 +90,17 @@ public:
         g_fork_gate.leave();
     }
 
-    // A block that had no place was deferred to its list (cache/defer.hpp). Whoever has had the lock of each class since deferrals() says so.
-    void note_deferred() noexcept { m_deferrals.fetch_add(1, std::memory_order_release); }
+    // Before and after a thread defers a block, or takes one that was deferred (cache/defer.hpp). Meanwhile it may have those of others in
+    // its hands. Whoever has had the lock of each class since deferrals() says so.
+    void enter_deferral() noexcept {
+        m_draining.fetch_add(1, std::memory_order_relaxed);
+        m_deferrals.fetch_add(1, std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_release);  // who finds the list empty sees that
+    }
+    void leave_deferral() noexcept {
+        m_deferrals.fetch_add(1, std::memory_order_release);
+        m_draining.fetch_sub(1, std::memory_order_release);
+    }
     [[nodiscard]] std::uint64_t deferrals() const noexcept {
         return m_deferrals.load(std::memory_order_acquire);
     }
@@ -99,7 +109,7 @@ public:
         return m_settled.load(std::memory_order_acquire) != m_deferrals.load(std::memory_order_relaxed);
     }
 
-    // Whether a block is on its way from a slot to its list. acquire: pairs with the release in drain().
+    // Whether a block is on its way from a slot to its list, or in the hands of who defers. acquire: pairs with the release in drain().
     [[nodiscard]] bool is_draining() const noexcept {
         return m_draining.load(std::memory_order_acquire) != 0;
     }

@@ -107,15 +107,15 @@ public:
     [[nodiscard]] void* allocate(block_request const& what, thread_cache* cache) noexcept {
         class_index const c = what.c;
         central& list = (*this)[c];
-        if (is_at_bound()) {
-            void* const block = search_slots(what);
-            if (block == nullptr)
-                list.end_served();
-            else if (cache != nullptr)
-                cache->classes[c].add_net_taken(1);
-            return block;
-        }
-        for (unsigned attempt = 0; !try_lock_or_wait(list, attempt, true); ++attempt) {
+        for (unsigned turn = 0; is_at_bound() || !list.try_lock_for_a_moment(); platform::pause(turn++)) {
+            if (is_at_bound()) {
+                void* const block = search_slots(what, cache);
+                if (block == nullptr)
+                    list.end_served();
+                else if (cache != nullptr)
+                    cache->classes[c].add_net_taken(1);
+                return block;
+            }
             bool is_stalled = false;
             void* const block = allocate_deferred(what, cache, is_stalled);
             if (block != nullptr || is_stalled) return block;
@@ -142,8 +142,8 @@ public:
     // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         central& list = (*this)[c];
-        if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
-        for (unsigned attempt = 0; !try_lock_or_wait(list, attempt, cache == nullptr); ++attempt)
+        if (is_at_bound() && cache != nullptr && put_at_bound(c, cache, block)) return true;
+        for (unsigned turn = 0; !list.try_lock_for_a_moment(); platform::pause(turn++))
             if (deallocate_deferred(c, cache, block)) return true;
         unlock_at_end const lock(list);
         bool const is_closed = list.is_closed();
@@ -313,6 +313,11 @@ public:
     }
     // A thread that waits for the lock of a class may have a block of it, from a slot.
     [[nodiscard]] bool are_slots_draining() const noexcept { return m_slots.is_draining(); }
+    // Afterwards none puts a block into a slot, or takes one that was deferred, until end_bar(). False: some still are.
+    [[nodiscard]] bool bar_slots() noexcept;
+    void end_bar() noexcept;
+    // Whether no thread is in while_at_bound() that has not seen what the caller did before.
+    [[nodiscard]] bool are_all_outside() noexcept;
     // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
     // bound only while a thread looks for memory.
     void add_recycled() noexcept { m_has_recycled = true; }
@@ -324,20 +329,7 @@ public:
     // class, and does not run.
     bool retire(thread_cache& cache) noexcept { return retire_classes(cache) && (unlink(cache), true); }
     // The first part of it. For the owner inside its open gate, or with the lock.
-    bool retire_classes(thread_cache& cache) noexcept {
-        for (class_index c = 0; c < k_class_count; ++c) {
-            class_cache& one = cache.classes[c];
-            if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
-            central& list = (*this)[c];
-            if (!list.try_lock_for_a_moment()) {
-                if (list.defer_all(one)) continue;
-                return false;
-            }
-            unlock_at_end const lock(list);
-            list.retire(one);
-        }
-        return true;
-    }
+    bool retire_classes(thread_cache& cache) noexcept;
 
     // Afterwards, no owner enters its cache again, and each will free it. Requires that every owner is stopped, and the registry's lock.
     void abandon_all() noexcept {
@@ -419,15 +411,6 @@ private:
     // False: the caller keeps the block.
     [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache* cache, void* block) noexcept;
 
-    // As try_lock_for_a_moment(). From the second attempt on, the gate was stopped before: at the bound it stays so, and a caller who may
-    // sleep does until it has the lock; others look again later, since they may have a higher priority than the lock's holder.
-    [[nodiscard]] bool try_lock_or_wait(central& list, unsigned attempt, bool may_sleep) noexcept {
-        if (attempt != 0 && may_sleep && is_at_bound()) return list.lock(), true;
-        if (attempt == 0 && !may_sleep && is_at_bound() && list.has_deferred()) return list.spin();
-        if (attempt != 0) platform::pause(attempt - 1);
-        return list.try_lock_for_a_moment();
-    }
-
     template <class Work>
     bool with_all(Work&& work) noexcept;
     void collect_all() noexcept;
@@ -455,27 +438,31 @@ private:
             visit(n * sizeof(void*), 1);
     }
 
-    // A block from a slot, else of the central list. Null: at one moment that had none, nor the heap, and the slots were empty. Blocks
-    // of other classes in the slots, whose slabs it might use, go to these slabs.
-    [[nodiscard]] void* search_slots(block_request const& what) noexcept;
-    // Before it is reported that no block is free: waits for the locks of their classes.
-    void drain_slots() noexcept;
+    // A block from a slot, else of the central list, or one that was deferred. Null: at one moment that had none, nor the heap, and the
+    // slots were empty; or the pool is at its bound no more. Blocks of other classes in the slots, whose slabs it might use, go to these slabs.
+    [[nodiscard]] void* search_slots(block_request const& what, thread_cache* cache) noexcept;
+    // What has no slot. False: `block` is null because another thread has the lock of the class, and does not run.
+    [[nodiscard]] bool search_list(block_request const& what, thread_cache* cache, void*& block) noexcept;
+    // Calls work(may use the slots), if the pool is at its bound, and destroyed only afterwards.
+    template <class Work>
+    void while_at_bound(thread_cache* cache, Work&& work) noexcept;
+    // Before it is reported that no block is free. False: a thread that does not run has the lock of a class, of which others may have
+    // deferred a block.
+    bool drain_slots() noexcept;
     // Requires the locks of all classes.
     void drain_slots_locked() noexcept {
         m_slots.drain([this](class_index c, void* block) { (*this)[c].flush({&block, 1}); });
     }
-    // Afterwards no thread is in put_at_bound(), and none puts a block into a slot. False: some still are.
-    [[nodiscard]] bool bar_slots() noexcept;
     // Requires the lock, which another thread may have until this returns.
     void wait_unlocked(unsigned attempt) noexcept {
         unlock();
         platform::pause(attempt);
         lock();
     }
-    void end_bar() noexcept;
-    // `is_locked`: another thread has the lock of the class, and does not run. False: the caller keeps the block. Whoever ends this mode
-    // waits for it, so the pool exists until a slot has the block.
-    [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block,
+    // At the bound, or in drain(). False: there is no memory.
+    [[nodiscard]] bool defer_at_bound(class_index c, void* block) noexcept;
+    // `is_locked`: another thread has the lock of the class, and does not run. False: the caller keeps the block.
+    [[nodiscard]] bool put_at_bound(class_index c, thread_cache* cache, void* block,
                                     bool is_locked = false) noexcept;
 
     mutex m_mutex;

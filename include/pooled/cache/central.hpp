@@ -78,19 +78,19 @@ public:
     [[nodiscard]] bool try_lock_for_a_moment() noexcept {
         return m_mutex.try_lock_for_a_moment() && settle();
     }
-    // The same, sooner: for callers who come often.
-    [[nodiscard]] bool spin() noexcept { return m_mutex.spin() && settle(); }
     void unlock() noexcept {
         settle();
         m_mutex.unlock();
     }
 
-    // The three that follow take no lock. They are for the owner of `cache`, which may be empty, inside its gate, when
+    // The four that follow take no lock. They are for the owner of `cache`, which may be empty, inside its gate, when
     // try_lock_for_a_moment() failed.
     // False, or null: no memory, or no free slab.
     //
     // The older half of a cache that does not take `block`, and this one.
     [[nodiscard]] bool defer_half(class_cache& cache, void* block) noexcept;
+    // A block of a thread that has no cache, or may not use it. Fills the batch that came last: O(1), and 9 bytes of metadata.
+    [[nodiscard]] bool defer_one(void* block) noexcept;
     // All of a cache, whose owner ends.
     [[nodiscard]] bool defer_all(class_cache& cache) noexcept;
     // As refill(): blocks that were deferred, else those of a slab.

@@ -18,6 +18,7 @@
 #include "pooled/config.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
 
 #include <array>
 #include <atomic>
@@ -57,11 +58,23 @@ inline bool central::defer_half(class_cache& cache, void* block) noexcept {
     deferred_blocks* const batch = deferred_blocks::make(half + 1);
     if (batch == nullptr) return false;
     batch->count = cache.drop_oldest(half, batch->blocks());
-    batch->blocks()[batch->count++] = block;
+    batch->put(block);
     cache.add_net_taken(-std::int64_t{batch->count});
     cache.begin_interval();
     deferred().push(*batch);
     return true;
+}
+
+inline bool central::defer_one(void* block) noexcept {
+    deferred_blocks* const all = deferred().take_all();
+    deferred_blocks* to = all;
+    if (all == nullptr || all->count == all->room) {
+        to = deferred_blocks::make(deferred_blocks::k_few);
+        if (to != nullptr) to->next = all;
+    }
+    if (to != nullptr) to->put(block);
+    deferred().put_back(to != nullptr ? to : all);
+    return to != nullptr;
 }
 
 inline bool central::defer_all(class_cache& cache) noexcept {
@@ -69,7 +82,7 @@ inline bool central::defer_all(class_cache& cache) noexcept {
     if (batch == nullptr) return false;
     m_retired_remote_frees.fetch_add(cache.net_frees(), std::memory_order_relaxed);
     batch->count = cache.drop_oldest(cache.size(), batch->blocks());
-    if (void* const hot = cache.pop_hot()) batch->blocks()[batch->count++] = hot;
+    if (void* const hot = cache.pop_hot()) batch->put(hot);
     cache.add_net_taken(-cache.net_taken());
     cache.release();
     batch->count != 0 ? deferred().push(*batch) : batch->free();
@@ -79,10 +92,8 @@ inline bool central::defer_all(class_cache& cache) noexcept {
 inline void* central::refill_deferred(class_cache& cache, block_request const& what) noexcept {
     // Of k_exact, each has its own size.
     deferred_blocks* mine = what.c != k_exact ? deferred().take_all() : nullptr;
-    if (mine != nullptr)
-        deferred_list::for_each(mine->next, [this](deferred_blocks& one) { deferred().push(one); });
-    else if (mine = defer_slab(what); mine == nullptr)
-        return nullptr;
+    if (mine == nullptr) mine = defer_slab(what);
+    if (mine == nullptr) return nullptr;
     std::uint32_t const most = detail::larger<std::uint32_t>(cache.capacity() / 2, 1);
     std::uint32_t const taken = detail::smaller(mine->count, most);
     mine->count -= taken;
@@ -94,7 +105,9 @@ inline void* central::refill_deferred(class_cache& cache, block_request const& w
     }
     cache.add_net_taken(taken);
     cache.begin_interval();
-    mine->count != 0 ? deferred().push(*mine) : mine->free();
+    deferred_blocks* const rest = mine->count != 0 ? mine : mine->next;
+    if (rest != mine) mine->free();
+    deferred().put_back(rest);
     return block;
 }
 
@@ -116,14 +129,11 @@ template <class Work>
 bool cache_set::inside_gate(thread_cache* cache, class_index c, Work&& work) noexcept {
     fork_pass const pass;
     bool const is_in = cache != nullptr ? cache->gate.enter() : m_outsiders.enter();
-    if (is_in && cache != nullptr) {
-        if (c < k_inlined_classes && cache->classes[c].capacity() == 0) cache->grow(c);
-        work(cache->classes[c]);
-        cache->gate.leave();
-    } else if (is_in) {
-        class_cache none;
-        work(none);
-        m_outsiders.leave();
+    class_cache none;
+    if (is_in) {
+        if (cache != nullptr && c < k_inlined_classes && cache->classes[c].capacity() == 0) cache->grow(c);
+        work(cache != nullptr ? cache->classes[c] : none);
+        cache != nullptr ? cache->gate.leave() : m_outsiders.leave();
     }
     return is_in;
 }
@@ -188,11 +198,28 @@ POOLED_NOINLINE inline bool cache_set::deallocate_deferred(class_index c, thread
     bool is_taken = false;
     static_cast<void>(inside_gate(cache, c, [&](class_cache& mine) {
         if ((*this)[c].is_closed()) return;  // in a forked child, which has resumed the gates
-        is_taken = (cache != nullptr && cache->push(c, block)) || (*this)[c].defer_half(mine, block);
+        central& list = (*this)[c];
+        is_taken =
+            cache == nullptr ? list.defer_one(block) : cache->push(c, block) || list.defer_half(mine, block);
     }));
-    if (is_taken || cache == nullptr || !is_at_bound()) return is_taken;
+    if (is_taken || !is_at_bound()) return is_taken;
     fork_pass const pass;
-    return put_at_bound(c, *cache, block, true);
+    return put_at_bound(c, cache, block, true);
+}
+
+inline bool cache_set::retire_classes(thread_cache& cache) noexcept {
+    for (class_index c = 0; c < k_class_count; ++c) {
+        class_cache& one = cache.classes[c];
+        if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
+        central& list = (*this)[c];
+        if (!list.try_lock_for_a_moment()) {
+            if (list.defer_all(one)) continue;
+            return false;
+        }
+        unlock_at_end const lock(list);
+        list.retire(one);
+    }
+    return true;
 }
 
 }  // namespace detail

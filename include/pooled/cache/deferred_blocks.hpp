@@ -18,6 +18,8 @@ struct deferred_blocks {
     std::uint32_t count;  // addresses of free blocks, which follow: at least one
     std::uint32_t room;   // for so many
 
+    static constexpr std::uint32_t k_few = 14;  // fill a piece of the arena: 9 bytes a block
+
     [[nodiscard]] static deferred_blocks*& next_of(deferred_blocks& one) noexcept { return one.next; }
     [[nodiscard]] void** blocks() noexcept { return reinterpret_cast<void**>(this + 1); }
     // Null: no memory.
@@ -26,6 +28,7 @@ struct deferred_blocks {
         return memory != nullptr ? ::new (memory) deferred_blocks{nullptr, 0, room} : nullptr;
     }
     void free() noexcept { g_metadata.deallocate(this, bytes(room)); }
+    void put(void* block) noexcept { blocks()[count++] = block; }
 
 private:
     [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t room) noexcept {
@@ -34,7 +37,21 @@ private:
 };
 
 // Those of one class. Any thread may call, without a lock, and waits for none.
-using deferred_list = push_list<deferred_blocks, deferred_blocks::next_of>;
+class deferred_list : public push_list<deferred_blocks, deferred_blocks::next_of> {
+public:
+    // Requires what take_all() returned, perhaps with another batch in front, and null if there is none left. What others have pushed
+    // meanwhile fills the first batch. O(blocks that were pushed meanwhile).
+    void put_back(deferred_blocks* first) noexcept {
+        while (first != nullptr && !push_first(*first))
+            for_each(take_all(), [&first](deferred_blocks& one) {
+                while (one.count != 0 && first->count != first->room)
+                    first->put(one.blocks()[--one.count]);
+                if (one.count == 0) return one.free();
+                one.next = first;
+                first = &one;
+            });
+    }
+};
 
 }  // namespace detail
 POOLED_END_NAMESPACE

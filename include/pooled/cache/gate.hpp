@@ -137,10 +137,14 @@ private:
 // Invariant: as that of gate, for all that the pool's classes have deferred.
 class shared_gate {
 public:
+    // As that of gate.
+    void announce() noexcept {
+        m_inside.fetch_add(1, std::memory_order_relaxed);
+        std_atomics::full_barrier();  // pairs with that in stop(), and of who ends what the caller reads
+    }
     // False: stopped.
     [[nodiscard]] bool enter() noexcept {
-        m_inside.fetch_add(1, std::memory_order_relaxed);
-        std_atomics::full_barrier();  // pairs with that in stop()
+        announce();
         // acquire: pairs with the release in resume().
         if (m_is_open.load(std::memory_order_acquire)) return true;
         leave();

@@ -9,7 +9,7 @@
 // Invariants: each span of each chunk is in m_free, in one reservation's list, is one of m_leaving, or has a class;
 //             what was done without the lock (heap/apart.hpp) is part of that before its next holder does anything else;
 //             chunk.held = granules of its spans that have a class or are reserved; those with held == 0 are the first of m_chunks.
-// Any thread may call; one lock, under which only those of the metadata arena and of upstream's counts are taken. It is not held
+// Any thread may call; one lock, under which only that of the metadata arena is taken. It is not held
 // while upstream runs. Nothing on the way of an allocation or a free waits for a holder that does not run, except at the bound.
 // O(granules of a span) for its entries in the page map, otherwise O(1) unless noted.
 
@@ -55,16 +55,11 @@ public:
 
     void lock() noexcept {
         m_mutex.lock();
-        m_is_stalled.store(false, std::memory_order_relaxed);
         do_apart();
     }
-    // False: another thread has the lock, and does not run. It is waited for once, for some milliseconds.
+    // False: another thread has the lock, and does not run.
     [[nodiscard]] bool try_lock_for_a_moment() noexcept {
-        bool const is_stalled = m_is_stalled.load(std::memory_order_relaxed);
-        bool const is_mine = is_stalled ? m_mutex.spin() : m_mutex.try_lock_for_a_moment();
-        if (is_mine == is_stalled) m_is_stalled.store(!is_mine, std::memory_order_relaxed);
-        if (is_mine) do_apart();
-        return is_mine;
+        return m_mutex.try_lock_for_a_moment() && (do_apart(), true);
     }
     void unlock() noexcept {
         do_apart();
@@ -144,8 +139,7 @@ public:
     // throws; the heap is then as before. O(granules of a chunk).
     [[nodiscard]] std::size_t grow(block_request const& what) {
         upstream::call under_way(m_upstream);
-        chunk* const fresh =
-            take_or_note(span_for(what), under_way, m_is_stalled.load(std::memory_order_relaxed));
+        chunk* const fresh = take_or_note(span_for(what), under_way, m_mutex.is_stalled());
         if (fresh == nullptr) return 0;
         std::size_t const bytes = fresh->bytes;  // another thread may return it at once
         if (try_scoped_lock const lock(*this, false); lock)
@@ -484,7 +478,6 @@ private:
     push_list<slab, next_span> m_left_spans;
     push_list<chunk, next_chunk> m_left_chunks;   // in use
     push_list<chunk, next_chunk> m_fresh_chunks;  // free
-    atomic<bool> m_is_stalled{false};             // the lock's holder did not run when it was last waited for
 };
 
 }  // namespace detail

@@ -5,18 +5,16 @@
 // and enforces the pool's bound.
 //
 // Invariant: used() = bytes allocated and not deallocated, including calls in progress; used() <= max_bytes().
-// Any thread may call; one lock, the innermost. It is not held while the resource runs, so the resource may use the pool. O(1),
-// besides what the resource takes.
+// Any thread may call, and waits for none. O(1), besides what the resource takes, which may use the pool.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
-#include "pooled/base/intrusive_list.hpp"
 #include "pooled/base/sanitizer.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/error.hpp"
-#include "pooled/os/mutex.hpp"
+#include "pooled/os/fork_gate.hpp"
 #include "pooled/os/platform.hpp"
 
 #include <memory_resource>
@@ -44,33 +42,36 @@ public:
 
         // `bytes` of memory that returns to upstream: under the lock under which it is taken out of the records.
         void begin(std::size_t bytes = 0) noexcept {
-            scoped_lock const lock(m_with.m_mutex);
-            m_bytes += bytes;
-            if (m_has_begun) return;
-            m_has_begun = true;
-            m_epoch = m_with.m_epoch;
-            m_with.m_calls_under_way.push_front(*this);
-            ++t_upstream_calls();
-            // acq_rel: what follows is not seen earlier.
-            m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
+            fork_pass const pass;
+            if (!m_has_begun) {
+                m_has_begun = true;
+                m_epoch = m_with.m_epoch;
+                ++t_upstream_calls();
+                // acq_rel: what follows is not seen earlier.
+                m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
+            }
+            if (!m_with.counts(*this)) m_with.m_used.fetch_sub(bytes, std::memory_order_relaxed);
+            add(bytes);
         }
         // Called when everything received is recorded, or so many bytes of it, under the lock under which it was recorded.
         void settle(std::size_t bytes = k_size_max) noexcept {
-            scoped_lock const lock(m_with.m_mutex);
+            fork_pass const pass;
             std::size_t const settled = bytes < m_bytes ? bytes : m_bytes;
             if (!m_with.counts(*this)) m_with.m_used.fetch_add(settled, std::memory_order_relaxed);
-            m_bytes -= settled;
+            add(0 - settled);
         }
 
     private:
+        void add(std::size_t bytes) noexcept {
+            m_bytes += bytes;
+            if (m_with.counts(*this)) m_with.m_in_transit.fetch_add(bytes, std::memory_order_relaxed);
+        }
         friend class upstream;
-        friend links_of<call>;
         upstream& m_with;
         void const* m_owner = &t_upstream_calls();
-        list_links<call> links;
         std::size_t m_bytes = 0;
         bool m_has_begun = false;
-        std::uint32_t m_epoch = 0;
+        std::uint64_t m_epoch = 0;
     };
 
     // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
@@ -83,13 +84,7 @@ public:
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way, std::size_t dense) {
         if (bytes > available()) return nullptr;
         under_way.begin();
-        {
-            scoped_lock const lock(m_mutex);
-            if (bytes > available()) return nullptr;
-            if (counts(under_way)) m_used.fetch_add(bytes, std::memory_order_relaxed);
-            under_way.m_bytes += bytes;
-            m_most_used = detail::larger<std::size_t>(m_most_used, used());
-        }
+        if (!count(bytes, under_way)) return nullptr;
         void* p = nullptr;
         POOLED_TRY {
             p = ask(bytes, align, dense);
@@ -145,16 +140,16 @@ public:
     }
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
     // The most that it ever was, with what upstream was asked for and refused.
-    [[nodiscard]] std::size_t most_used() const noexcept { return m_most_used; }
+    [[nodiscard]] std::size_t most_used() const noexcept { return m_most.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
 
     // Whether a block of `bytes` might be had after all: the bound allows it, or memory is in transit, or was since calls_ended()
     // was `before`.
     [[nodiscard]] bool may_give_soon(std::size_t bytes, std::uint64_t before) const noexcept {
         std::size_t const unit = m_max < k_granule_bytes ? 1 : k_granule_bytes;
-        // acquire: pairs with the release in ~call.
-        return round_up(bytes, unit) <= available() || m_under_way.load(std::memory_order_acquire) > 0 ||
-               calls_ended() != before;
+        // acquire: pairs with the releases in count(), and in ~call.
+        return round_up(bytes, unit) <= m_max - m_used.load(std::memory_order_acquire) ||
+               m_under_way.load(std::memory_order_acquire) > 0 || calls_ended() != before;
     }
 
     // How many calls have ended. acquire: pairs with the release in ~call.
@@ -176,47 +171,44 @@ public:
         return true;
     }
 
-    // Called before and after a fork. Other threads' calls in progress do not end in the child, which forgets them. They lie on
-    // stacks that the child may reuse, so they are read here.
-    void before_fork() noexcept {
-        if (m_calls_under_way.empty() && m_others.calls == 0) return;
-        m_others = {};
-        for (call& each : m_calls_under_way)
-            if (each.m_owner != &t_upstream_calls()) {
-                m_others.bytes += each.m_bytes;
-                ++m_others.calls;
-            } else {
-                m_calls_under_way.remove(each);
-                m_calls_under_way.push_front(each);
-                if (m_others.last_own == nullptr) m_others.last_own = &each;
-            }
+    // Called in a forked child. Other threads' calls in progress do not end there, and those of this thread, within a resource of the
+    // program, count from now on as begun before the fork.
+    void forget_calls() noexcept {
+        if (m_under_way.exchange(0, std::memory_order_relaxed) == 0) return;
+        m_used.fetch_sub(m_in_transit.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
+        ++m_epoch;
     }
-    // Called in the child.
-    void forget_others() noexcept {
-        if (m_others.calls == 0) return;
-        m_calls_under_way.cut_after(m_others.last_own);
-        m_used.fetch_sub(m_others.bytes, std::memory_order_relaxed);
-        m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);
-    }
-
-    void end_fork() noexcept { m_others = {}; }
 
 private:
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
-    // False: the call began before its thread forked, and in the child this was constructed again and counts from 0.
+    // False: the call began before its thread forked, and its bytes do not count in the child.
     [[nodiscard]] bool counts(call const& one) const noexcept { return one.m_epoch == m_epoch; }
+    // False: the bound does not allow it.
+    [[nodiscard]] bool count(std::size_t bytes, call& under_way) noexcept {
+        fork_pass const pass;
+        std::size_t before = used();
+        do
+            if (bytes > m_max - before) return false;
+        // release: pairs with the acquire in may_give_soon(); that the call has begun is seen.
+        while (counts(under_way) &&
+               !m_used.compare_exchange_strong(before, before + bytes, std::memory_order_release));
+        under_way.add(bytes);
+        std::size_t most = most_used();
+        while (most < before + bytes &&
+               !m_most.compare_exchange_strong(most, before + bytes, std::memory_order_relaxed)) {}
+        return true;
+    }
     void discount(std::size_t bytes, call& under_way) noexcept {
-        scoped_lock const lock(m_mutex);
+        fork_pass const pass;
         if (counts(under_way)) m_used.fetch_sub(bytes, std::memory_order_relaxed);
-        under_way.m_bytes -= bytes;
+        under_way.add(0 - bytes);
     }
     // Out of line, so that the state is that of the thread that runs it: a fibre may have moved to another one within the resource.
     POOLED_NOINLINE void end(call& one) noexcept {
-        scoped_lock const lock(m_mutex);
+        fork_pass const pass;
         if (one.m_owner == &t_upstream_calls()) --t_upstream_calls();
         if (!counts(one)) return;
-        m_calls_under_way.remove(one);
         // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
         m_calls_ended.fetch_add(1, std::memory_order_release);
         m_under_way.fetch_sub(1, std::memory_order_release);
@@ -244,20 +236,13 @@ private:
     std::pmr::memory_resource* m_resource;
     std::size_t m_max;
     atomic<std::size_t> m_used{0};
-    observed<std::size_t> m_most_used;
+    atomic<std::size_t> m_in_transit{0};  // the bytes of all calls
+    atomic<std::size_t> m_most{0};
     atomic<std::uint64_t> m_calls{0};
     atomic<std::int32_t> m_under_way{0};
     atomic<std::uint64_t> m_calls_ended{0};
     bool m_huge_pages;
-    std::uint32_t m_epoch = g_forks_lost;  // when it was constructed
-
-    mutex m_mutex;
-    intrusive_list<call> m_calls_under_way;
-    struct {
-        call* last_own = nullptr;  // those after it in the list; null: all
-        std::size_t bytes = 0;
-        std::int32_t calls = 0;
-    } m_others;  // calls of other threads, during a fork
+    std::uint64_t m_epoch = std::uint64_t{g_forks_lost} << 32;  // changes in a forked child
 };
 
 }  // namespace detail

@@ -11,11 +11,13 @@
 // Invariants: a piece is aligned to two cache lines and is either in use or free in its region; live = pieces in use;
 //             empty = regions of a size with live == 0;
 //             a region is in the list of its size if and only if live < capacity.
-// Any thread may call; one lock, taken only on slow paths, and not while the system is asked, but for reserve(). O(1).
+// Any thread may call; one lock, taken only on slow paths, and not while the system is asked, but for reserve(). Who finds that its holder
+// does not run takes a region of its own, and leaves what it frees to the lock's next holder. O(1).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/intrusive_list.hpp"
+#include "pooled/base/push_list.hpp"
 #include "pooled/base/sanitizer.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -70,8 +72,8 @@ private:
     struct region;
 
 #if POOLED_HAS_CODE
-    // The region of the piece, if it is no longer needed.
-    [[nodiscard]] region* put(void* p, std::size_t size) noexcept;
+    // Requires the lock. Adds the region of the piece, if it is no longer needed.
+    void put(void* p, intrusive_list<region>& unused) noexcept;
 
     struct alignas(k_unit) region {
         list_links<region> links;
@@ -82,9 +84,8 @@ private:
         std::uint32_t cut = 0;  // number of pieces that were ever in use
         std::uint32_t epoch = g_forks_lost;
 
-        explicit region(std::size_t size) noexcept
-            : piece_bytes(static_cast<std::uint32_t>(size)),
-              capacity(static_cast<std::uint32_t>((k_region_bytes - sizeof(region)) / size)) {}
+        region(std::size_t size, std::size_t pieces) noexcept
+            : piece_bytes(static_cast<std::uint32_t>(size)), capacity(static_cast<std::uint32_t>(pieces)) {}
 
         // Requires live < capacity.
         [[nodiscard]] void* take() noexcept {
@@ -122,15 +123,18 @@ private:
 
     // Requires the lock.
     void add_region(void* pages, std::size_t size) noexcept {
-        m_regions[list_of(size)].push_front(*::new (pages) region(size));
+        std::size_t const pieces = (k_region_bytes - sizeof(region)) / size;
+        m_regions[list_of(size)].push_front(*::new (pages) region(size, pieces));
         ++m_empty[list_of(size)];
     }
 #endif
+    static piece*& next_piece(piece& p) noexcept { return p.next; }
 
     detail::mutex m_mutex;
     std::array<intrusive_list<region>, k_lists> m_regions{};
     std::array<std::uint32_t, k_lists> m_empty{};     // regions without a piece in use
     std::array<std::uint32_t, k_lists> m_reserved{};  // pieces
+    push_list<piece, next_piece> m_left;
 };
 
 POOLED_STATE(metadata_arena, g_metadata);
@@ -144,9 +148,10 @@ POOLED_CODE void* metadata_arena::try_allocate(std::size_t bytes) noexcept {
     fork_pass const pass;  // a thread that the system makes wait for pages has no lock
     for (void* pages = nullptr;;) {
         {
-            scoped_lock const lock(m_mutex);
-            if (pages != nullptr) add_region(pages, size);
-            if (!list.empty()) {
+            try_scoped_lock const lock(m_mutex, false);
+            if (!lock && pages != nullptr) return (::new (pages) region(size, 1))->take();  // in no list
+            if (lock && pages != nullptr) add_region(pages, size);
+            if (lock && !list.empty()) {
                 region& r = *list.first();
                 if (r.live == 0) --m_empty[list_of(size)];
                 if (r.live + 1 == r.capacity) list.remove(r);
@@ -162,26 +167,27 @@ POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept
     std::size_t const size = piece_bytes(bytes);
     if (size > k_largest_piece) return unmap(p, size);
     fork_pass const pass;  // a thread that the system makes wait for pages has no lock
-    if (region* const unused = put(p, size)) unmap(unused, k_region_bytes);
+    intrusive_list<region> unused;
+    m_left.push(*::new (p) piece{nullptr});
+    if (try_scoped_lock const lock(m_mutex, false); lock)
+        decltype(m_left)::for_each(m_left.take_all(), [&](piece& one) { put(&one, unused); });
+    for (region& r : unused)
+        unmap(&r, k_region_bytes);
 }
 
-inline metadata_arena::region* metadata_arena::put(void* p, std::size_t size) noexcept {
-    scoped_lock const lock(m_mutex);
+inline void metadata_arena::put(void* p, intrusive_list<region>& unused) noexcept {
     region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
     if (r.epoch != g_forks_lost) [[unlikely]]
-        return nullptr;  // of the parent's arena
-    std::size_t const l = list_of(size);
+        return;  // of the parent's arena
+    std::size_t const l = list_of(r.piece_bytes);
     if (r.live == r.capacity) m_regions[l].push_front(r);
     r.put(p);
-    if (r.live != 0) return nullptr;
+    if (r.live != 0) return;
     // One stays, and what reserve() made.
     std::uint32_t const kept = (m_reserved[l] + r.capacity - 1) / r.capacity;
-    if (m_empty[l] < detail::larger<std::uint32_t>(kept, 1)) {
-        ++m_empty[l];
-        return nullptr;
-    }
+    if (m_empty[l] < detail::larger<std::uint32_t>(kept, 1)) return static_cast<void>(++m_empty[l]);
     m_regions[l].remove(r);
-    return &r;
+    unused.push_front(r);
 }
 
 POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {

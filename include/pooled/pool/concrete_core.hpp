@@ -155,7 +155,8 @@ private:
     [[nodiscard]] closing try_close() noexcept {
         scoped_lock const lock(g_registry);
         if (g_registry.is_worked_on(*this) || !caches().try_lock_for_a_moment()) return closing::must_wait;
-        bool const is_closed = caches().stop() && caches().leave_bound() && memory().close();
+        bool const is_closed =
+            caches().stop() && caches().leave_bound() && caches().are_all_outside() && memory().close();
         bool const is_last = is_closed && memory().drop_references();
         caches().unlock();
         return !is_closed ? closing::must_wait : is_last ? closing::was_last : closing::is_done;

@@ -9,7 +9,7 @@
 // it has served some thousand requests in a row, which cost as much as entering it again.
 //
 // Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order, that
-// of the heap, those of the metadata arena and of upstream's counts. Upstream's resource, which may be a pool and use this one, is called
+// of the heap, that of the metadata arena. Upstream's resource, which may be a pool and use this one, is called
 // without any.
 // Any thread may call.
 
@@ -109,10 +109,12 @@ public:
             scoped_lock const lock(m_caches);
             m_caches.stop_every();
             return m_caches.steal_all([&] {
-                if (m_caches.are_slots_draining() || !m_slabs.detach_all(all, under_way)) return false;
-                for (class_index c = 0; c < cache_set::k_lists; ++c)
+                bool const is_done = m_caches.bar_slots() && !m_caches.are_slots_draining() &&
+                                     m_slabs.detach_all(all, under_way);
+                for (class_index c = 0; is_done && c < cache_set::k_lists; ++c)
                     m_caches[c].discard();
-                return true;
+                m_caches.end_bar();
+                return is_done;
             });
         };
         for (unsigned turn = 0; !detach(); ++turn)
@@ -132,16 +134,15 @@ public:
     void fill(pool_stats& sum) noexcept;
     [[nodiscard]] bool is_valid() noexcept;
 
-    // Called before and after a fork.
-    void before_fork() noexcept { m_upstream.before_fork(); }
+    // Called in a forked child.
     void after_fork_in_child() noexcept {
-        m_upstream.forget_others();
+        m_upstream.forget_calls();
         m_slabs.forget_others();
         m_searches = 0;
     }
     // In a child, as registry::begin_anew(). Only the calling thread uses a local pool.
     void begin_anew(std::uint32_t pool_id, bool is_local) noexcept {
-        if (is_local) return m_upstream.end_fork();
+        if (is_local) return;
         pool_options const options = m_options;
         auto& anew = *::new (static_cast<void*>(this)) pool_memory(options, pool_id, true);
         anew.m_references.store(std::uint64_t{1} << 62, std::memory_order_relaxed);

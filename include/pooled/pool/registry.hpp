@@ -99,8 +99,9 @@ public:
     // it keeps no block. Throws std::bad_alloc.
     POOLED_API void make_unknown();
 
-    // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, or the
-    // system has no memory or does not support the gate's barrier. Requires a core that is not foreign. `for_now`: also for a thread that
+    // The calling thread's cache for the pool, made if it has none; null when it can have none now: the thread has ended, the system has no
+    // memory or does not support the gate's barrier, or a thread that does not run has the lock of the pool's caches. One with an
+    // extension waits for that: what its users observe depends on the cache. Requires a core that is not foreign. `for_now`: also for a thread that
     // has ended, and without the barrier; the gate is then stopped.
     [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core, bool for_now = false) noexcept;
     // Returns all caches of the calling thread, whose thread_state that is.
@@ -168,8 +169,9 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
     std::uint32_t const id = detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
     if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
     POOLED_TRY {
+        pool_core& made = pool_core::create(options, kind, id, *this);
         scoped_lock const own(m_mutex);
-        return add(id, pool_core::create(options, kind, id, *this));
+        return add(id, made);
     }
     POOLED_CATCH(...) {
         detail::directory().release_pool_id(id);
@@ -299,8 +301,8 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
     cache->pool_id = core.id();
     cache->owner = &state;
     {
-        scoped_lock const lock(core.caches());
-        if (core.is_closed()) {
+        try_scoped_lock const lock(core.caches(), core.extension() != nullptr);
+        if (!lock || core.is_closed()) {
             g_metadata.deallocate(memory, sizeof(thread_cache));
             return nullptr;
         }
@@ -425,7 +427,6 @@ inline void registry::before_fork() noexcept {
         each_gate([](gate& one, bool is_held) {
             if (one.is_stopped_for_fork() && !one.is_idle()) one.give_up_fork(is_held);
         });
-    g_registry.for_each_core([](pool_core& core) { core.memory().before_fork(); });
 }
 
 // Only the thread that forked exists, and threads that a handler has started since, which wait until the fork ends. The next

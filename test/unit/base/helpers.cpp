@@ -214,20 +214,6 @@ TEST(an_intrusive_list, returns_its_first_until_it_is_empty) {
     EXPECT_TRUE(list.empty());
 }
 
-TEST(an_intrusive_list, is_cut_without_a_look_at_the_rest) {
-    auto all = numbered();
-    intrusive_list<element> list;
-    for (element& one : all)
-        list.push_back(one);
-    list.cut_after(&all[1]);
-    EXPECT_EQ(numbers(list), (std::vector{0, 1}));
-    EXPECT_EQ(all[2].links.previous, &all[1]) << "it may lie on a stack that is used again";
-    list.push_back(all[3]);
-    EXPECT_EQ(numbers(list), (std::vector{0, 1, 3}));
-    list.cut_after(nullptr);
-    EXPECT_TRUE(list.empty());
-}
-
 TEST(exhausted, keeps_the_advice_with_the_longest_name) {
     pooled::exhausted const error(std::string(47, 'n').c_str(), ~std::size_t{0}, ~std::size_t{0},
                                   ~std::size_t{0});

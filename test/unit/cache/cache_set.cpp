@@ -7,6 +7,7 @@
 #include "pooled/cache/defer.hpp"
 #include "pooled/cache/steal.hpp"
 
+#include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/in_child.hpp"
 #include "support/no_metadata.hpp"
@@ -31,6 +32,7 @@ struct record_access;
 template <>
 struct record_access<struct of_cache_test> {
     static bound_slots& slots_of(cache_set& set) { return set.m_slots; }
+    static deferred_list& deferred_of(cache_set& set, class_index c) { return set.m_deferred[c]; }
 };
 }  // namespace detail
 POOLED_END_NAMESPACE
@@ -40,6 +42,9 @@ namespace {
 using namespace pooled::detail;
 
 bound_slots& slots_of(cache_set& set) { return record_access<of_cache_test>::slots_of(set); }
+deferred_list& deferred_of(cache_set& set, class_index c) {
+    return record_access<of_cache_test>::deferred_of(set, c);
+}
 
 class cache_set_test : public testing::Test {
 protected:
@@ -534,14 +539,47 @@ TEST(bound_slots_test, are_not_taken_for_empty_when_a_block_was_deferred_instead
     bound_slots::view seen;
     constexpr class_index k_class = class_for(48, 8);
     ASSERT_EQ(slots.pop(k_class, seen), nullptr);
-    slots.note_deferred();
+    slots.enter_deferral();
     EXPECT_FALSE(slots.were_empty(seen));
     ASSERT_EQ(slots.pop(k_class, seen), nullptr);
-    EXPECT_FALSE(slots.were_empty(seen)) << "it is not in its list yet";
+    slots.end_deferred(slots.deferrals());
+    ASSERT_EQ(slots.pop(k_class, seen), nullptr);
+    EXPECT_FALSE(slots.were_empty(seen)) << "another thread has it in its hands";
+    slots.leave_deferral();
+    ASSERT_EQ(slots.pop(k_class, seen), nullptr);
+    EXPECT_FALSE(slots.were_empty(seen)) << "it may have come to its list after that was looked at";
     slots.end_deferred(slots.deferrals());
     EXPECT_FALSE(slots.were_empty(seen)) << "the list may have been looked at before";
     ASSERT_EQ(slots.pop(k_class, seen), nullptr);
     EXPECT_TRUE(slots.were_empty(seen));
+}
+
+// Their addresses lie in metadata, which no bound counts.
+TEST_F(cache_set_test, defers_a_block_at_the_bound_for_sixteen_bytes) {
+    constexpr std::size_t k_threads = 3;
+    constexpr std::size_t k_each = 2000;
+    auto const all = fill_to_the_bound();
+    std::size_t const each = std::min(k_each, all.size() / k_threads);
+    set[k_class].lock();
+    stress::on_threads(k_threads, [&](std::size_t index) {
+        for (std::size_t i = index * each; i < (index + 1) * each; ++i)
+            EXPECT_TRUE(set.deallocate(k_class, nullptr, all[i]));
+    });
+    std::size_t blocks = 0;
+    std::size_t bytes = 0;
+    deferred_blocks* const taken = deferred_of(set, k_class).take_all();
+    for (deferred_blocks* one = taken; one != nullptr; one = one->next) {
+        blocks += one->count;
+        bytes += (sizeof(deferred_blocks) + one->room * sizeof(void*) + 127) / 128 * 128;
+    }
+    deferred_of(set, k_class).put_back(taken);
+    EXPECT_GE(blocks + bound_slots::k_count, k_threads * each);
+    EXPECT_LE(bytes, 16 * blocks);
+    set[k_class].unlock();
+    for (std::size_t i = k_threads * each; i < all.size(); ++i)
+        EXPECT_TRUE(set.deallocate(k_class, nullptr, all[i]));
+    EXPECT_TRUE(leave_bound());
+    EXPECT_EQ(set[k_class].outside(), 0U);
 }
 
 // A thread that was preempted has the lock of their class; they are a slab that another class needs.

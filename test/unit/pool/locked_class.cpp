@@ -17,20 +17,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
 #include <new>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #ifdef __linux__
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/resource.h>
 #endif
 
 POOLED_BEGIN_NAMESPACE
@@ -38,6 +35,7 @@ namespace detail {
 template <>
 struct record_access<struct of_this_test> {
     static slab_heap& heap_of(cache_set& caches) { return caches.m_pool.heap; }
+    static detail::mutex& lock_of(metadata_arena& arena) { return arena.m_mutex; }
 };
 }  // namespace detail
 POOLED_END_NAMESPACE
@@ -491,32 +489,112 @@ TEST_F(a_full_pool, finds_what_was_deferred_before_it_reports_exhaustion) {
     }
 }
 
-#ifdef __linux__
-// A thread without a cache has no other way than to wait. In a pool that was reserved, it did not sleep.
-TEST_F(a_full_pool, lets_a_thread_sleep_that_waits_for_the_lock_of_a_class) {
-    pooled::pool reserved{{.max_bytes = 1U << 20}};
-    reserved.reserve_bytes(500, k_bytes);
-    std::vector<void*> mine;
-    while (void* const p = reserved.try_allocate(k_bytes))
-        mine.push_back(p);
-    preempted_holder holder(test::core_of(reserved).caches()[k_class]);
-    std::promise<long> thread;
-    std::thread waits([&] {
+// Neither from a thread that has no cache.
+TEST_F(a_full_pool, takes_back_blocks_of_a_thread_that_has_ended_while_the_lock_of_their_class_is_held) {
+    std::size_t const count = all.size();
+    preempted_holder holder(caches()[k_class]);
+    std::thread([&] {
         g_registry.end_thread(&t_state());
-        thread.set_value(::syscall(SYS_gettid));
-        for (void* const p : mine)
-            reserved.deallocate(p, k_bytes);
-    });
-    std::string const path = "/proc/self/task/" + std::to_string(thread.get_future().get()) + "/syscall";
-    bool sleeps = !std::ifstream(path);  // the system does not say
-    for (int i = 0; i < 20'000 && !sleeps; ++i) {
-        long call = 0;
-        sleeps = std::ifstream(path) >> call && call == SYS_futex;
-        std::this_thread::yield();
-    }
-    EXPECT_TRUE(sleeps);
+        give_back(100);
+        for (int i = 0; i < 50; ++i)
+            all.push_back(pool.try_allocate(k_bytes));
+        give_back(50);
+    }).join();
     EXPECT_TRUE(holder.leave());
-    waits.join();
+    while (void* const p = pool.try_allocate(k_bytes))
+        all.push_back(p);
+    EXPECT_EQ(all.size(), count);
+}
+
+TEST_F(a_full_pool, serves_what_was_freed_while_the_lock_of_its_class_is_held) {
+    std::size_t const count = all.size();
+    preempted_holder holder(caches()[k_class]);
+    for (int round = 0; round < 3; ++round) {
+        give_back(100);
+        while (all.size() != count) {
+            all.push_back(pool.try_allocate(k_bytes));
+            ASSERT_NE(all.back(), nullptr);
+        }
+    }
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(pool.stats().in_use, count);
+}
+
+TEST_F(a_full_pool, gives_a_slab_of_another_class_while_the_lock_of_a_class_is_held) {
+    constexpr std::size_t k_large = 60'000;
+    give_back(200);
+    void* const large = pool.try_allocate(k_large);
+    ASSERT_NE(large, nullptr);
+    while (void* const p = pool.try_allocate(k_bytes))
+        all.push_back(p);
+    preempted_holder holder(caches()[k_class]);
+    pool.deallocate(large, k_large);
+    for (int i = 0; i < 12; ++i)
+        all.push_back(pool.try_allocate(k_bytes));
+    EXPECT_TRUE(holder.leave());
+    for (std::size_t i = all.size() - 12; i < all.size(); ++i)
+        EXPECT_NE(all[i], nullptr);
+}
+
+// What another class has deferred may be its last block; but a block that is freed meanwhile comes first.
+TEST_F(a_full_pool, serves_one_class_while_the_lock_of_another_one_is_held_that_has_deferred) {
+    constexpr std::size_t k_other = 2000;
+    give_back(100);
+    std::vector<void*> others;
+    while (void* const p = pool.try_allocate(k_other))
+        others.push_back(p);
+    ASSERT_FALSE(others.empty());
+    while (void* const p = pool.try_allocate(k_bytes))
+        all.push_back(p);
+    preempted_holder holder(caches()[k_class]);
+    give_back(100);
+    std::promise<void*> served;
+    std::thread searcher([&] { served.set_value(pool.try_allocate(k_other)); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // it waits
+    pool.deallocate(others.back(), k_other);
+    others.back() = served.get_future().get();
+    EXPECT_TRUE(holder.leave());
+    searcher.join();
+    EXPECT_NE(others.back(), nullptr);
+    for (void* const p : others)
+        pool.deallocate(p, k_other);
+}
+
+#ifdef __linux__
+// In a pool that was reserved, a thread does not sleep for the holder of a lock; but once it is known not to run, nobody spins for long.
+TEST(a_reserved_pool, neither_sleeps_nor_spins_again_and_again_beside_a_holder_that_does_not_run) {
+    if (test::k_sanitized || POOLED_CHECKED) GTEST_SKIP() << "the build is slow";
+    constexpr std::size_t k_bytes = 1000;
+    for (bool const is_heap : {false, true}) {
+        pooled::pool reserved{{.max_bytes = 1U << 20}};
+        reserved.reserve_bytes(500, k_bytes);
+        std::vector<void*> mine;
+        while (void* const p = reserved.try_allocate(k_bytes))
+            mine.push_back(p);
+        auto const times = [](rusage& r) { ::getrusage(RUSAGE_THREAD, &r); };
+        rusage before{};
+        rusage after{};
+        auto const free_all = [&] {
+            times(before);
+            for (void* const p : mine)
+                reserved.deallocate(p, k_bytes);
+            times(after);
+        };
+        if (is_heap) {
+            preempted_holder holder(heap_of(reserved));
+            free_all();
+            EXPECT_TRUE(holder.leave());
+        } else {
+            preempted_holder holder(test::core_of(reserved).caches()[class_for(k_bytes, 16)]);
+            free_all();
+            EXPECT_TRUE(holder.leave());
+        }
+        EXPECT_LE(after.ru_nvcsw - before.ru_nvcsw, 2) << "it slept; heap: " << is_heap;
+        auto const us = [](timeval const& t) { return t.tv_sec * 1'000'000L + t.tv_usec; };
+        EXPECT_LT(us(after.ru_utime) - us(before.ru_utime), 50L * static_cast<long>(mine.size()))
+            << "it spun; heap: " << is_heap;
+        EXPECT_EQ(reserved.stats().in_use, 0U);
+    }
 }
 #endif
 
@@ -578,6 +656,41 @@ TEST_F(a_lock_of_a_class, is_not_needed_to_return_what_was_handed_over) {
             pool.deallocate(p, bytes);
         EXPECT_LE(pool.stats().upstream_bytes, k_kept + k_each);
     }).join();
+    expect_nothing_lost();
+}
+
+// That of the list of caches.
+TEST_F(a_lock_of_a_class, of_the_caches_that_is_held_all_the_time_stops_no_thread_that_first_uses_the_pool) {
+    preempted_holder holder(test::core_of(pool).caches());
+    std::promise<void> is_over;
+    std::thread user([&] {
+        use(1);
+        exchanged.drain([&](block b) { deallocate(pool, b); });
+        is_over.set_value();
+    });
+    is_over.get_future().wait();
+    EXPECT_TRUE(holder.leave());
+    user.join();
+    expect_nothing_lost();
+}
+
+// That of the library's own records, which all pools share.
+TEST_F(a_lock_of_a_class, of_the_metadata_that_is_held_all_the_time_stops_nobody) {
+    std::vector<block> kept;
+    preempted_holder holder(record_access<of_this_test>::lock_of(g_metadata));
+    std::thread([&] {
+        for (std::uint64_t seed = 0; seed < 12; ++seed)
+            use(seed);
+        for (std::size_t const bytes : k_sizes)
+            for (std::size_t i = 0; i < (8U << 20) / bytes; ++i)
+                kept.push_back(allocate(pool, bytes));
+        pooled::pool another;
+        another.deallocate(another.allocate(64), 64);
+        exchanged.drain([&](block b) { deallocate(pool, b); });
+    }).join();
+    EXPECT_TRUE(holder.leave());
+    for (block const& b : kept)
+        deallocate(pool, b);
     expect_nothing_lost();
 }
 
