@@ -153,9 +153,9 @@ json load(std::string const& report_or_image) {
 void report_command(std::unique_ptr<image> of, std::string const& source, parts which,
                     output_options const& out) {
     session s(std::move(of));
-    bool const is_page = !out.html.empty(), is_run = which == parts::both, is_whole = is_page || out.json;
-    report r = make_report(s.references, {.leaks = is_whole || which != parts::census,
-                                          .holders = is_whole,
+    bool const is_page = !out.html.empty(), is_run = which == parts::both;
+    report r = make_report(s.references, {.leaks = is_page || out.json || which != parts::census,
+                                          .holders = out.json,
                                           .retained = is_page || !out.folded.empty()});
     // The first file that is mapped is the program.
     auto const file =

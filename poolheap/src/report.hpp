@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <functional>
 #include <iosfwd>
 
 namespace poolheap {
@@ -47,18 +46,7 @@ void print_growth(std::ostream& to, json const& grown);
 void write_html(std::ostream& to, report const& r);
 void write_folded(std::ostream& to, report const& r);
 
-// The tables that a terminal and a page have in common.
 inline constexpr std::size_t k_rows = 20, k_width = 80;
-struct column {
-    enum alignment { right, left, rest };  // the rest of the line is shortened, or wrapped
-    std::string title;
-    std::size_t width;
-    std::function<std::string(json const&)> of;  // a row
-    alignment align = right;
-};
-// Columns that would be the same in all rows are left out.
-[[nodiscard]] std::vector<column> census_columns(report const& r);
-[[nodiscard]] std::vector<column> holder_columns();
 // "Session::conn → Connection::session → Session, with 2 objects that it keeps"
 [[nodiscard]] std::string group_text(json const& group);
 

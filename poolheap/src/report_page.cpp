@@ -5,17 +5,18 @@
 
 #include <algorithm>
 #include <ostream>
+#include <sstream>
 
 namespace poolheap {
 
 namespace {
 
 constexpr char k_style[] = R"(
-:root { --text: #1f2328; --soft: #57606a; --back: #ffffff; --panel: #f6f8fa; --line: #d0d7de; --link: #0757b8;
-  --accent: #b93e06; --good: #116329; --bad: #a40e26; --lightness: 86%; --strength: 55%; }
+:root { --text: #1f2328; --soft: #57606a; --back: #ffffff; --panel: #f6f8fa; --line: #d0d7de;
+  --good: #116329; --bad: #a40e26; --lightness: 86%; --strength: 55%; }
 @media (prefers-color-scheme: dark) {
-  :root { --text: #e6edf3; --soft: #a0a9b3; --back: #0d1117; --panel: #161b22; --line: #30363d; --link: #6cb0ff;
-    --accent: #ff8f52; --good: #56d364; --bad: #ff8078; --lightness: 24%; --strength: 40%; } }
+  :root { --text: #e6edf3; --soft: #a0a9b3; --back: #0d1117; --panel: #161b22; --line: #30363d;
+    --good: #56d364; --bad: #ff8078; --lightness: 24%; --strength: 40%; } }
 * { box-sizing: border-box; }
 body { margin: 0; color: var(--text); background: var(--back); font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 header, main { max-width: 84rem; margin: 0 auto; padding: 0 1rem; }
@@ -43,20 +44,15 @@ p, li { overflow-wrap: anywhere; }
 .tile > b { display: block; padding: 0 .25rem; font-weight: 500; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .tile.root > b { font-weight: 700; }
 .tile > .half, .tile > .tile { margin: 0 2px 2px; }
-@container (max-width: 2.2rem) or (max-height: 1.1rem) { .tile > b, b.label { visibility: hidden; } }
+@container (max-width: 2.2rem) or (max-height: 1.1rem) { .tile > b { visibility: hidden; } }
 .rings { list-style: none; margin: 0; padding: 0; display: grid; gap: .75rem; }
 .rings > li { display: flex; gap: .9rem; align-items: center; background: var(--panel); border: 1px solid var(--line); padding: .6rem .8rem; }
 .rings svg { flex: none; width: 4.5rem; height: 4.5rem; }
 .rings svg circle.way { fill: none; stroke: var(--bad); stroke-width: 2; }
 .rings svg circle.objects { fill: none; stroke: var(--bad); stroke-width: 12; stroke-linecap: round; }
 .rings svg text { fill: var(--text); font: 700 15px system-ui, sans-serif; text-anchor: middle; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .88rem; margin: .5rem 0; width: 100%; }
-th, td { padding: .25rem .5rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-thead th { border-bottom-width: 2px; }
-tbody th { font-weight: 500; overflow-wrap: anywhere; min-width: 9rem; }
-.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-@media (max-width: 40rem) { h1 { font-size: 1.3rem; } th, td { padding: .2rem .3rem; } .wide { display: none; } }
+pre { overflow-x: auto; font-size: .88rem; }
+@media (max-width: 40rem) { h1 { font-size: 1.3rem; } }
 )";
 
 std::string escaped(std::string_view text) {
@@ -159,32 +155,6 @@ void write_group(std::ostream& to, json const& g) {
        << (g["is_cycle"] ? "" : ": nothing refers to it") << "</p></li>\n";
 }
 
-// The names first.
-void write_table(std::ostream& to, char const* heading, std::vector<column> columns, json const& rows) {
-    constexpr std::size_t k_page_rows = 50;
-    std::ranges::rotate(columns, columns.end() - 1);
-    to << "<h2>" << heading << "</h2>\n<div class=\"scroll\"><table><thead><tr>";
-    auto const cell = [&](char const* tag, column const& c, std::string const& text) {
-        to << '<' << tag
-           << (c.align == column::right  ? " class=\"n\">"
-               : c.align == column::left ? " class=\"wide\">"
-                                         : ">")
-           << escaped(text) << "</" << tag << '>';
-    };
-    for (column const& c : columns)
-        cell("th", c, c.title);
-    to << "</tr></thead><tbody>\n";
-    for (std::size_t i = 0; i < rows.size() && i < k_page_rows; ++i) {
-        to << "<tr>";
-        for (column const& c : columns)
-            cell(c.align == column::rest ? "th" : "td", c, c.of(rows[i]));
-        to << "</tr>\n";
-    }
-    to << "</tbody></table></div>\n";
-    if (rows.size() > k_page_rows)
-        to << "<p class=\"note\">… and " << plural(rows.size() - k_page_rows, "row") << " more.</p>\n";
-}
-
 }  // namespace
 
 void write_html(std::ostream& to, report const& r) {
@@ -239,11 +209,9 @@ void write_html(std::ostream& to, report const& r) {
     if (!groups.empty()) to << "</ul>\n";
     if (groups.size() > k_rows)
         to << "<p class=\"note\">… and " << plural(groups.size() - k_rows, "group") << " more.</p>\n";
-    write_table(to, "Types", census_columns(r), types);
-    std::vector<column> holders = holder_columns();
-    holders.insert(holders.begin(),
-                   {"holds", 0, [](json const& h) { return h["of"].get<std::string>(); }, column::left});
-    write_table(to, "Holders", holders, all["holders"]);
+    std::ostringstream census;
+    print_census(census, r);
+    to << "<h2>Types</h2>\n<pre>" << escaped(census.str()) << "</pre>\n";
     for (json const& note : all["notes"])
         to << "<p class=\"note\">" << escaped(note.get<std::string>()) << "</p>\n";
     to << "</main>\n</body>\n</html>\n";

@@ -3,6 +3,7 @@
 #include "report.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <ostream>
 
@@ -29,6 +30,14 @@ std::string wrapped(std::string text, std::size_t indent) {
     }
     return lines + fit(text, k_width - indent);
 }
+
+struct column {
+    enum alignment { right, left, rest };  // the rest of the line is shortened, or wrapped
+    std::string title;
+    std::size_t width;
+    std::function<std::string(json const&)> of;  // a row
+    alignment align = right;
+};
 
 column number(std::string title, std::size_t width, char const* key) {
     return {std::move(title), width, [key](json const& row) { return with_commas(row[key]); }};
@@ -148,7 +157,11 @@ std::string group_text(json const& group) {
     return cycle_text(group) + (more != 0 ? ", with " + plural(more, "object") + " that it keeps" : "");
 }
 
-std::vector<column> census_columns(report const& r) {
+void print_census(std::ostream& to, report const& r) {
+    to << plural(r.all["objects"], "object") << ", " << in_bytes(r.all["bytes"]) << ", of "
+       << plural(r.all["types"].size(), "type");
+    if (r.all["bytes"] != 0) to << "; " << typed_percent(r.all) << "% of the bytes have a type";
+    // Columns that would be the same in all rows are left out.
     json const& types = r.all["types"];
     std::vector<column> all{number("objects", 10, "objects"), bytes("bytes", 9, "bytes")};
     if (!r.retained.parts.empty()) all.push_back(bytes("retained", 10, "retained"));
@@ -158,18 +171,7 @@ std::vector<column> census_columns(report const& r) {
     if (std::ranges::any_of(types, [&](json const& t) { return t["pool"] != types[0]["pool"]; }))
         all.push_back(text("pool", "pool", 10));
     all.push_back(text("type", "type"));
-    return all;
-}
-
-std::vector<column> holder_columns() {
-    return {number("references", 10, "references"), {"holder", 0, holder_text, column::rest}};
-}
-
-void print_census(std::ostream& to, report const& r) {
-    to << plural(r.all["objects"], "object") << ", " << in_bytes(r.all["bytes"]) << ", of "
-       << plural(r.all["types"].size(), "type");
-    if (r.all["bytes"] != 0) to << "; " << typed_percent(r.all) << "% of the bytes have a type";
-    print_table(to << ".\n\n", census_columns(r), r.all["types"], false);
+    print_table(to << ".\n\n", all, types, false);
 }
 
 void print_leaks(std::ostream& to, report const& r) {
@@ -191,7 +193,8 @@ void print_leaks(std::ostream& to, report const& r) {
 }
 
 void print_holders(std::ostream& to, report const& r) {
-    print_table(to, holder_columns(), r.all["holders"], true, "none");
+    print_table(to, {number("references", 10, "references"), {"holder", 0, holder_text, column::rest}},
+                r.all["holders"], true, "none");
 }
 
 void print_notes(std::ostream& to, report const& r) {
