@@ -232,33 +232,14 @@ void graph::scan_mapping(mapping const& m) {
     auto const in_memory = [&](address) {
         return root_reference{root_named(root_kind::memory, name, name), 0};
     };
-    auto const in_variable = [](std::uint32_t from, variable const& v, address where) {
-        return root_reference{from, static_cast<std::uint32_t>(where - v.begin)};
-    };
     if (!m.path.empty() && m.path[0] != '[')
         return scan_range(m.begin, m.end, [&](address where) {
             auto const found = m_names.global(where);
             if (!found) return in_memory(where);
             std::string const global = "global " + found->name;
-            return in_variable(root_named(root_kind::global, global, global, found->type), *found, where);
+            return root_reference{root_named(root_kind::global, global, global, found->type),
+                                  static_cast<std::uint32_t>(where - found->begin)};
         });
-    auto const on_stack = [&](thread const& t) {
-        return root_reference{root_named(root_kind::stack, "stack of " + thread_name(t), k_stacks), 0};
-    };
-    auto const at_thread_pointer = [&](thread const& t, address where) {
-        std::string const of = thread_name(t);
-        auto const found = m_names.thread_local_of(t, where);
-        std::string const label = "thread_local " + (found ? found->name : "");
-        if (found)
-            return in_variable(
-                root_named(root_kind::thread_local_object, label + " of " + of, label, found->type), *found,
-                where);
-        // The first frames of a thread lie just below its thread-local objects.
-        if (where < t.thread_pointer && t.stack_pointer >= m.begin && t.stack_pointer < where)
-            return on_stack(t);
-        // What has no name may be the library's own, or a word of no meaning: it comes after globals.
-        return root_reference{root_named(root_kind::stack, "thread-local storage of " + of, k_stacks), 0};
-    };
     // What is below a stack pointer is not in use. The static blocks of threads are in the stacks, and that of the first thread in memory
     // of its own.
     struct zone {
@@ -288,8 +269,16 @@ void graph::scan_mapping(mapping const& m) {
         address const end = i + 1 < zones.size() ? std::min(z.end, zones[i + 1].begin) : z.end;
         // A fibre's stack, or that of a signal handler, may lie among other objects.
         if (!z.is_stack || !z.is_alone) scan_range(begin, z.begin, in_memory);
+        std::string const of = thread_name(*z.of);
         scan_range(std::max(begin, z.begin), end, [&](address where) {
-            return z.is_stack ? on_stack(*z.of) : at_thread_pointer(*z.of, where);
+            // The first frames of a thread lie just below its thread-local objects, mostly in one mapping.
+            bool const is_stack =
+                z.is_stack || (where < z.of->thread_pointer && z.of->stack_pointer >= m.begin &&
+                               z.of->stack_pointer < where);
+            return root_reference{root_named(root_kind::stack,
+                                             (is_stack ? "stack of " : "thread-local storage of ") + of,
+                                             k_stacks),
+                                  0};
         });
         begin = std::max(begin, end);
     }

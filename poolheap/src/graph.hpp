@@ -18,7 +18,7 @@
 
 namespace poolheap {
 
-enum class root_kind : std::uint8_t { global, thread_local_object, stack, registers, memory, idle };
+enum class root_kind : std::uint8_t { global, stack, registers, memory, idle };
 
 struct root {
     root_kind kind = root_kind::memory;

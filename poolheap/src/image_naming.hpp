@@ -33,9 +33,6 @@ public:
     std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const override;
     member const& at(type_id_t holder, std::uint64_t offset) override;
     std::optional<variable> global(address at) override { return variable_of(m_symbols.find(at)); }
-    std::optional<variable> thread_local_of(thread const& of, address at) override {
-        return variable_of(m_symbols.find_thread_local(of, at));
-    }
     std::string module_name(address at) const override;
 
 private:

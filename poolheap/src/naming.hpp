@@ -100,7 +100,6 @@ public:
     // Of a word in a block of this type, or in a variable; the offset counts from the begin.
     [[nodiscard]] virtual member const& at(type_id_t holder, std::uint64_t offset) = 0;
     [[nodiscard]] virtual std::optional<variable> global(address at) = 0;
-    [[nodiscard]] virtual std::optional<variable> thread_local_of(thread const& of, address at) = 0;
     // The program or library that maps the address; empty: none.
     [[nodiscard]] virtual std::string module_name(address at) const = 0;
 

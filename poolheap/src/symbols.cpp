@@ -72,9 +72,7 @@ symbols::table const& symbols::read(std::size_t module) const {
         char const* const name = dwfl_module_getsym_info(of, n, &s, &at, nullptr, nullptr, nullptr);
         unsigned const type = GELF_ST_TYPE(s.st_info);
         if (name == nullptr || s.st_shndx == SHN_UNDEF || s.st_size == 0) continue;
-        if (type == STT_TLS)
-            t.thread_local_entries.push_back({s.st_value, s.st_size, name});
-        else if (type == STT_OBJECT || type == STT_FUNC || type == STT_GNU_IFUNC)
+        if (type == STT_OBJECT || type == STT_FUNC || type == STT_GNU_IFUNC)
             t.entries.push_back({at, s.st_size, name});
     }
     std::ranges::stable_sort(t.entries, {}, &entry::begin);
@@ -94,30 +92,7 @@ std::optional<symbol> symbols::find(address at) const {
     // Symbols may lie within others: look at a few that begin earlier.
     for (int looked = 0; looked < 8 && next != all.begin(); ++looked) {
         --next;
-        if (at - next->begin < next->bytes) return next->at(0);
-    }
-    return {};
-}
-
-std::optional<symbol> symbols::find_thread_local(thread const& of, address at) const {
-    for (std::size_t i = 0; i < m_modules.size(); ++i) {
-        module const& m = m_modules[i];
-        // The program itself: it alone, of those with an interpreter, has its variables next to the thread pointer.
-        auto const of_type = [&](std::uint32_t type) {
-            return std::ranges::find(m.segments, type, &Elf64_Phdr::p_type);
-        };
-        if (of_type(PT_INTERP) == m.segments.end() || m.name().starts_with("libc.so")) continue;
-        auto const block = of_type(PT_TLS);
-        if (block == m.segments.end() || block->p_align == 0) return {};
-        auto const rounded = [&](std::uint64_t n) {
-            return (n + block->p_align - 1) / block->p_align * block->p_align;
-        };
-        address const begin = m.machine == EM_X86_64    ? of.thread_pointer - rounded(block->p_memsz)
-                              : m.machine == EM_AARCH64 ? of.thread_pointer + rounded(16)
-                                                        : of.thread_pointer;
-        if (at < begin || at - begin >= block->p_memsz) return {};
-        for (entry const& e : read(i).thread_local_entries)
-            if (at - begin >= e.begin && at - begin - e.begin < e.bytes) return e.at(begin);
+        if (at - next->begin < next->bytes) return symbol{demangle(next->name), next->begin, next->bytes};
     }
     return {};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The programs and libraries of an image, and their symbols: of functions, of globals and of thread-local variables. libdwfl of elfutils
+// The programs and libraries of an image, and their symbols, of functions and of globals. libdwfl of elfutils
 // finds them and the debug information, also in separate files (by build-id or .gnu_debuglink). Files of another build than the image's
 // are not used. Read when first asked for; O(log symbols).
 
@@ -39,20 +39,16 @@ public:
     [[nodiscard]] module const* module_of(address at) const;
     // The function or object that contains the address.
     [[nodiscard]] std::optional<symbol> find(address at) const;
-    // The thread-local object at an address in a thread's static block, that of the program itself.
-    [[nodiscard]] std::optional<symbol> find_thread_local(thread const& of, address at) const;
 
 private:
     struct entry {
-        address begin;  // of a thread-local one, in the static block
+        address begin;
         std::uint64_t bytes;
         char const* name;
-
-        [[nodiscard]] symbol at(address base) const { return {demangle(name), base + begin, bytes}; }
     };
     struct table {
         bool is_read = false;
-        std::vector<entry> entries, thread_local_entries;  // the former ascending by begin
+        std::vector<entry> entries;  // ascending by begin
     };
     void add_module(mapping const& first);
     [[nodiscard]] table const& read(std::size_t module) const;

@@ -125,7 +125,6 @@ public:
             if (a >= begin && a < begin + 256) return variable{name, begin, type_named(name, kind::variable)};
         return {};
     }
-    std::optional<variable> thread_local_of(thread const&, address) override { return {}; }
     std::string module_name(address) const override { return {}; }
 
     heap m_heap;

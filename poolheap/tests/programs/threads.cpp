@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Four threads with names, each with an address in a register and one on its stack; a global, a thread-local variable, and sparse memory.
+// Four threads with names, each with an address in a register and one on its stack; a global, and sparse memory.
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 int g_number = 4711;
-thread_local long t_long = 17;
 char const g_text[] = "a constant in the file";
 std::atomic<int> g_started{0};
 
@@ -22,8 +21,6 @@ struct worker {
         std::snprintf(name, sizeof(name), "worker-%d", i);
         pthread_setname_np(pthread_self(), name);
         long volatile on_stack = 0x5AFE0000 + i;
-        t_long = 100 + i;
-        std::printf("t_long-%d %p\n", i, static_cast<void*>(&t_long));
         ++g_started;
         for (;;) {
             if (i == 1)
