@@ -66,8 +66,10 @@ int start(std::vector<std::string> const& command, std::string const& preload) {
     close(ends[1]);
     bool const is_traced = ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT) == 0;
     if (!is_traced) reason = errno;
-    bool const is_failed =
-        is_traced && write(ends[0], "", 1) == 1 && read(ends[0], &reason, sizeof reason) == sizeof reason;
+    bool is_failed = is_traced && write(ends[0], "", 1) == 1;
+    ssize_t told = -1;
+    while (is_failed && (told = read(ends[0], &reason, sizeof reason)) < 0 && errno == EINTR) {}
+    is_failed = told == sizeof reason;
     close(ends[0]);
     if (is_traced && !is_failed) return child;
     ptrace(PTRACE_DETACH, child, nullptr, nullptr);
@@ -115,11 +117,12 @@ std::optional<int> report_copy(int child, std::string const& source, output_opti
 
 int run_command(std::vector<std::string> const& command, std::string const& preload,
                 output_options const& out) {
-    int const child = start(command, library(preload));
-    g_child = child;
+    // Before the program may run: who starts poolheap may ask as soon as it does.
     struct sigaction asked{};
     asked.sa_handler = [](int) { g_is_asked = 1; };
     sigaction(SIGUSR2, &asked, nullptr);
+    int const child = start(command, library(preload));
+    g_child = child;
     // The terminal sends its signals to the program, too; what is sent to us alone goes on to it.
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
