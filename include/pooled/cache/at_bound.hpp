@@ -82,9 +82,10 @@ inline void* cache_set::search_slots(block_request const& what, thread_cache* ca
         // Other threads exchange blocks all the time: not meanwhile.
         if (turn < k_searches || !try_lock_for_a_moment()) continue;
         unlock_at_end const lock(*this);
+        std::uint64_t const deferrals = m_slots.deferrals();  // before the locks: others may defer meanwhile
         bool has_all = bar_slots() && try_lock_classes();
         if (has_all) {
-            m_slots.end_deferred(m_slots.deferrals());
+            m_slots.end_deferred(deferrals);
             drain_slots_locked();
             static_cast<void>(m_slots.pop(k_no_class, seen));
             has_all = m_slots.were_empty(seen);  // no other thread is on the way from a slot to a list
@@ -148,7 +149,8 @@ inline bool cache_set::put_at_bound(class_index c, thread_cache* cache, void* bl
         return false;  // reported under the lock
     bool is_taken = false;
     while_at_bound(cache, [&](bool may_use_slots) {
-        std::uint64_t const puts = may_use_slots ? m_slots.push(c, block) : 0;
+        // Of k_exact, each has its own size: a slot does not know it.
+        std::uint64_t const puts = may_use_slots && c != k_exact ? m_slots.push(c, block) : 0;
         is_taken = puts != 0 || (is_locked && defer_at_bound(c, block));
         if (is_taken && cache != nullptr) cache->classes[c].add_net_taken(-1);
         if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);

@@ -32,6 +32,9 @@ struct record_access;
 template <>
 struct record_access<struct of_cache_test> {
     static bound_slots& slots_of(cache_set& set) { return set.m_slots; }
+    static bool are_barred(cache_set const& set) {
+        return set.m_are_slots_barred.load(std::memory_order_relaxed);
+    }
     static deferred_list& deferred_of(cache_set& set, class_index c) { return set.m_deferred[c]; }
 };
 }  // namespace detail
@@ -609,6 +612,37 @@ TEST_F(cache_set_test, finds_what_was_deferred_at_the_bound) {
         EXPECT_TRUE(set.deallocate(k_class, &caches[1], all[i]));
     EXPECT_TRUE(leave_bound());
     EXPECT_EQ(set[k_class].outside() + set[k_other].outside(), 0U);
+}
+
+// A thread has it in its hands just while another one takes the locks of all classes.
+TEST_F(cache_set_test, finds_what_comes_back_at_the_bound_while_it_takes_all_locks) {
+    auto const all = fill_to_the_bound();
+    for (int round = 0; round < 20; ++round) {
+        deferred_blocks* const batch = deferred_blocks::make(deferred_blocks::k_few);
+        ASSERT_NE(batch, nullptr);
+        batch->put(all.back());
+        slots_of(set).enter_deferral();
+        set[k_exact].lock();  // the last one
+        void* found = nullptr;
+        std::thread searcher([&] { found = set.allocate(k_class, &caches[1]); });
+        auto const has_it = [&] {
+            if (!record_access<of_cache_test>::are_barred(set)) return false;
+            bool const is_free = set[k_class].try_lock();
+            if (is_free) set[k_class].unlock();
+            return !is_free;
+        };
+        while (!has_it()) {}
+        deferred_of(set, k_class).push(*batch);
+        slots_of(set).leave_deferral();
+        set[k_exact].unlock();
+        searcher.join();
+        ASSERT_EQ(found, all.back()) << round;
+        caches[1].classes[k_class].add_net_taken(-1);
+    }
+    for (void* const p : all)
+        EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
+    EXPECT_TRUE(leave_bound());
+    EXPECT_EQ(set[k_class].outside(), 0U);
 }
 
 TEST_F(cache_set_test, finds_every_free_block_at_the_bound) {

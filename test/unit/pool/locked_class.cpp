@@ -489,6 +489,22 @@ TEST_F(a_full_pool, finds_what_was_deferred_before_it_reports_exhaustion) {
     }
 }
 
+// Each block that no class serves has its own size.
+TEST(a_full_pool_of_large_blocks, gives_no_shorter_one_that_was_freed_while_their_lock_is_held) {
+    constexpr std::size_t k_shorter = std::size_t{272} << 10;
+    constexpr std::size_t k_longer = std::size_t{528} << 10;
+    pooled::pool pool{{.max_bytes = 1U << 20}};
+    void* const shorter = pool.allocate(k_shorter);
+    void* const longer = pool.allocate(k_longer);
+    EXPECT_EQ(pool.try_allocate(k_longer), nullptr);
+    preempted_holder holder(test::core_of(pool).caches()[k_exact]);
+    pool.deallocate(shorter, k_shorter);
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(pool.try_allocate(k_longer), nullptr);
+    pool.deallocate(longer, k_longer);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
 // Neither from a thread that has no cache.
 TEST_F(a_full_pool, takes_back_blocks_of_a_thread_that_has_ended_while_the_lock_of_their_class_is_held) {
     std::size_t const count = all.size();
