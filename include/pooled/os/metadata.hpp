@@ -183,9 +183,10 @@ inline void metadata_arena::put(void* p, intrusive_list<region>& unused) noexcep
     if (r.live == r.capacity) m_regions[l].push_front(r);
     r.put(p);
     if (r.live != 0) return;
-    // One stays, and what reserve() made.
+    // One stays, and what reserve() made; none that was made for one piece, which would count there as a whole one.
     std::uint32_t const kept = (m_reserved[l] + r.capacity - 1) / r.capacity;
-    if (m_empty[l] < detail::larger<std::uint32_t>(kept, 1)) return static_cast<void>(++m_empty[l]);
+    if (r.capacity != 1 && m_empty[l] < detail::larger<std::uint32_t>(kept, 1))
+        return static_cast<void>(++m_empty[l]);
     m_regions[l].remove(r);
     unused.push_front(r);
 }

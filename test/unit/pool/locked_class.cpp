@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -36,6 +37,12 @@ template <>
 struct record_access<struct of_this_test> {
     static slab_heap& heap_of(cache_set& caches) { return caches.m_pool.heap; }
     static detail::mutex& lock_of(metadata_arena& arena) { return arena.m_mutex; }
+    static std::size_t free_pieces(metadata_arena& arena, std::size_t bytes) {
+        std::size_t free = 0;
+        for (auto const& r : arena.m_regions[arena.list_of(arena.piece_bytes(bytes))])
+            free += r.capacity - r.live;
+        return free;
+    }
 };
 }  // namespace detail
 POOLED_END_NAMESPACE
@@ -708,6 +715,21 @@ TEST_F(a_lock_of_a_class, of_the_metadata_that_is_held_all_the_time_stops_nobody
     for (block const& b : kept)
         deallocate(pool, b);
     expect_nothing_lost();
+}
+
+TEST(the_metadata, that_was_reserved_stays_after_a_thread_did_without_its_lock) {
+    constexpr std::size_t k_bytes = 9000;
+    g_metadata.reserve(k_bytes, 10);
+    std::array<void*, 2> apart{};
+    preempted_holder holder(record_access<of_this_test>::lock_of(g_metadata));
+    for (void*& one : apart)
+        ASSERT_NE(one = g_metadata.try_allocate(k_bytes), nullptr);
+    EXPECT_TRUE(holder.leave());
+    void* const reserved = g_metadata.try_allocate(k_bytes);
+    for (void* const one : {apart[0], apart[1], reserved})
+        g_metadata.deallocate(one, k_bytes);
+    EXPECT_GE(record_access<of_this_test>::free_pieces(g_metadata, k_bytes), 10U);
+    g_metadata.cancel_reservation(k_bytes, 10);
 }
 
 // Without memory, nothing can be deferred; the cache was freed while it still was in the list.
