@@ -30,6 +30,7 @@ inline slab_heap::attempt::attempt(slab_heap& heap, std::array<class_index, 2> c
     scoped_lock const lock(heap);
     heap.m_reservations.push_front(*m_reservation);
     heap.m_purging = {};
+    heap.m_walked = nullptr;
     heap.m_mutex.be_patient();  // from now on no system call
 }
 inline slab_heap::attempt::~attempt() {

@@ -72,6 +72,28 @@ TEST(memory_release_test, looks_for_a_chunk_to_collapse_in_each_slow_call) {
     heap.deallocate(*s);
     g_has_huge_pages.store(before);
 }
+
+TEST(memory_release_test, collapses_no_chunk_of_a_pool_that_was_reserved_meanwhile) {
+    bool const before = g_has_huge_pages.exchange(true);
+    upstream from{nullptr, 0, false};
+    slab_heap heap({k_pool_id, true, false, k_slab_bytes, false}, from);
+    cache_set caches{{heap, k_pool_id, true}};
+    memory_release release(from, heap, caches, std::chrono::hours(1));
+    ASSERT_TRUE(heap.grow(k_48));
+    slab* const s = heap.allocate(k_48);
+    ASSERT_NE(s, nullptr);
+    s->owner->may_be_small = true;
+    heap.begin_collapsing();
+    release.on_slow_call(5);
+    heap.begin_collapsing();
+    {
+        slab_heap::attempt const reserved(heap, {k_48, k_48});
+        release.on_slow_call(5);
+        EXPECT_TRUE(s->owner->may_be_small) << "that is a system call";
+    }
+    heap.deallocate(*s);
+    g_has_huge_pages.store(before);
+}
 #endif
 
 // The memory of a shared pool with the caches of two threads that do not run.
