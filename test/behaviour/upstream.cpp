@@ -19,6 +19,7 @@
 #include <memory>
 #include <memory_resource>
 #include <thread>
+#include <utility>
 
 namespace {
 
@@ -190,5 +191,27 @@ TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_tha
     pool.deallocate(mine, 48);
     EXPECT_TRUE(test::is_valid(pool));
 }
+
+#if !defined(_WIN32)
+TEST(fork, within_an_upstream_call_leaves_the_child_a_bound) {
+    auto const use = [] {
+        pooled::pool* self = nullptr;
+        auto const fork_once = [&self](std::size_t) {
+            pooled::pool* const within = std::exchange(self, nullptr);
+            if (within == nullptr) return;
+            if (pid_t const child = ::fork(); child != 0) ::_exit(test::status_of(child));
+            while (within->try_allocate(1500) != nullptr) {}
+        };
+        test::hooked_upstream upstream(*std::pmr::new_delete_resource(), fork_once);
+        pooled::pool pool{{.max_bytes = 4 * k_mib, .chunk_bytes = 64 * k_kib, .upstream = &upstream}};
+        self = &pool;
+        static_cast<void>(pool.try_allocate(k_mib));
+        auto const bytes = [&] { return pool.stats().upstream_bytes; };
+        while (bytes() < 8 * k_mib && pool.try_allocate(1500) != nullptr) {}
+        return bytes() <= 5 * k_mib;
+    };
+    EXPECT_EQ(test::in_child(use), 0);
+}
+#endif
 
 }  // namespace

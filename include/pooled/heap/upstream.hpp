@@ -131,7 +131,7 @@ public:
     // Only pages of the operating system can be returned individually, and touched in advance.
     [[nodiscard]] bool is_system() const noexcept { return m_resource == nullptr; }
     [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
-    [[nodiscard]] std::size_t available() const noexcept { return m_max - used(); }
+    [[nodiscard]] std::size_t available() const noexcept { return room(used()); }
     [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
     // Without exceptions, a request of `bytes` that is refused by upstream looks like one beyond the bound. There is no sense in
     // trying again: the calls that ended include that request.
@@ -148,7 +148,7 @@ public:
     [[nodiscard]] bool may_give_soon(std::size_t bytes, std::uint64_t before) const noexcept {
         std::size_t const unit = m_max < k_granule_bytes ? 1 : k_granule_bytes;
         // acquire: pairs with the releases in count(), and in ~call.
-        return round_up(bytes, unit) <= m_max - m_used.load(std::memory_order_acquire) ||
+        return round_up(bytes, unit) <= room(m_used.load(std::memory_order_acquire)) ||
                m_under_way.load(std::memory_order_acquire) > 0 || calls_ended() != before;
     }
 
@@ -182,6 +182,10 @@ public:
 private:
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
+    // In a child, a call that began before its fork may bring the pool over its bound.
+    [[nodiscard]] std::size_t room(std::size_t taken) const noexcept {
+        return m_max - detail::smaller(taken, m_max);
+    }
     // False: the call began before its thread forked, and its bytes do not count in the child.
     [[nodiscard]] bool counts(call const& one) const noexcept { return one.m_epoch == m_epoch; }
     // False: the bound does not allow it.
@@ -189,7 +193,7 @@ private:
         fork_pass const pass;
         std::size_t before = used();
         do
-            if (bytes > m_max - before) return false;
+            if (bytes > room(before)) return false;
         // release: pairs with the acquire in may_give_soon(); that the call has begun is seen.
         while (counts(under_way) &&
                !m_used.compare_exchange_strong(before, before + bytes, std::memory_order_release));
