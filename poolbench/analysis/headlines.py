@@ -15,6 +15,7 @@ from poolbench.system.mallocs import OURS as OURS_PRELOADED
 OURS = "pooled"  # the contender that headlines are about: the default pool behind std::shared_ptr
 OUR_HANDLES = {"pooled": "pooled", "pooled_instance": "instance", "pooled_local": "local_pool"}
 MARGIN = 0.05  # what is less makes no difference to a program
+ORDERS = 40  # of the runs of two equal contenders; in two of them one has all the quicker ones: one case of twenty
 
 
 Verdict = enum.StrEnum("Verdict", "ahead behind even undecided")
@@ -28,11 +29,14 @@ class Lead:
     ratio: float
     low: float
     high: float
+    is_by_chance: bool = False  # so few runs that those of two equal contenders may lie apart
 
     @property
     def verdict(self) -> Verdict:
         """By the whole interval: that two are even must be shown as well. An interval that is narrower than the margin
-        always decides, whatever the ratio is."""
+        always decides, whatever the ratio is, unless it is that of a few runs."""
+        if self.is_by_chance:
+            return Verdict.undecided
         if self.low >= 1 / (1 + MARGIN) and self.high <= 1 + MARGIN:
             return Verdict.even
         if self.low > 1 and math.isfinite(self.high):
@@ -42,9 +46,10 @@ class Lead:
 
 def lead(over: str, theirs: Sequence[dict], ours: dict) -> Lead:
     """Over the fastest of theirs; which of them that is, is as uncertain as their medians."""
-    best = min(row["median"] for row in theirs)
+    best = fastest(theirs)
     low, high = stats.ratio_interval([row["values"] for row in theirs], ours["values"])
-    return Lead(over, best / ours["median"], low, high)
+    runs, of_ours = len(best["values"]), len(ours["values"])
+    return Lead(over, best["median"] / ours["median"], low, high, math.comb(runs + of_ours, runs) < ORDERS)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
 """Which cells need more samples. All cells are run in rounds, so that a change of the machine affects all cells alike.
 
-first     `least` samples of every cell, whatever it takes
+first     `least` samples of every cell, then as many of those that decide a row of the summary as a verdict needs,
+          whatever it takes
 then      more of the cells that are not settled, as long as the budget lasts: those that decide a row of the summary
           before all others, and ten at least; when it does not suffice for a round of all of them, the quickest go
           on: a second buys more there
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from poolbench.plan.cell import Cell
 
 NEAR = 1.25  # times the median of the fastest: a malloc with a run below it may be the fastest itself
+FEWEST = 5  # runs of such a cell, whatever they take: with three of another one they may decide
 DECIDING = 10  # runs of a cell that decides a row: a few that agree by chance may all be of one mode
 
 
@@ -127,6 +129,8 @@ def _within_budget(open_: list[State], states: list[State], rule: Rule) -> list[
 def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
     """The cells to run next, in an order of their own each time; empty when there is nothing left to do."""
     short = [s for s in states if not s.failed and s.runs < rule.least]
+    least = min(FEWEST, rule.most)
+    short = short or [s for s in contested(states) if not s.failed and s.runs < least]
     if short:
         # A round that was interrupted is completed first: it holds those with the fewest runs.
         fewest = min(s.runs for s in short)

@@ -145,6 +145,12 @@ def test_a_verdict_is_that_of_the_whole_interval_and_treats_both_sides_alike(low
     assert headlines.Lead("glibc", (low + high) / 2, low, high).verdict == verdict
 
 
+@pytest.mark.parametrize(("runs", "verdict"), [(2, "undecided"), (3, "undecided"), (4, "ahead")])
+def test_a_few_runs_that_lie_apart_by_chance_decide_nothing(tmp_path, runs, verdict):
+    row = headline(tmp_path, {cell: values[:runs] for cell, values in times(make_shared=30.0, pooled=20.0).items()})
+    assert row.over_glibc.verdict == row.over_best.verdict == verdict
+
+
 def test_a_difference_that_is_not_shown_is_undecided_and_never_even(tmp_path):
     row = headline(tmp_path, times(0.3, make_shared=20.0, pooled=20.001))
     assert row.over_best.verdict == "undecided"

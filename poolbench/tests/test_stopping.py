@@ -81,6 +81,14 @@ def test_a_cell_that_decides_a_row_is_not_settled_by_a_few_runs_that_agree():
     assert next_round([ours, best, other], Rule(least=3, most=5, budget=100), 1) == []
 
 
+def test_a_row_gets_the_runs_that_a_verdict_needs_also_when_the_time_is_used_up():
+    ours, best, other = of_a_row("ours", 3, WIDE), of_a_row("best", 3, WIDE), state("other", 3, values=WIDE)
+    rule = Rule(least=3, most=40, budget=0)
+    assert {s.cell.contender for s in next_round([ours, best, other], rule, 1)} == {"ours", "best"}
+    ours.runs = best.runs = 5
+    assert next_round([ours, best, other], rule, 1) == []
+
+
 def side(name, runs, values):
     made = state("x", runs, values=values)
     return replace(made, cell=replace(made.cell, toolchain=name))

@@ -12,7 +12,7 @@ constexpr char k_stacks[] = "stacks of threads";  // they come and go, and their
 constexpr std::uint8_t k_large = 255;
 constexpr std::size_t k_red_zone = 128;          // below the stack pointer, of leaf functions
 constexpr std::size_t k_thread_record = 0x1000;  // at the thread pointer: libc's record of a thread
-constexpr std::size_t k_thread_locals = 0x1000;  // below it: the static block, as far as symbols reach
+constexpr std::size_t k_thread_locals = 0x1000;  // below it: the static block
 
 std::string thread_name(thread const& t) {
     return "thread " + std::to_string(t.id) + (t.name.empty() ? "" : " (" + t.name + ")");

@@ -70,7 +70,7 @@ private:
     [[nodiscard]] type_id_t pointee(place const& from);
     [[nodiscard]] type_id_t add_pointee(Dwarf_Die die, bool is_array, kind k);
     [[nodiscard]] std::int32_t add_layout(Dwarf_Die die);
-    // Of a global or thread-local variable that has this symbol.
+    // Of a global variable that has this symbol.
     [[nodiscard]] std::optional<variable> variable_of(std::optional<symbol> const& s);
 
     static constexpr std::size_t k_scanned = 1024;  // bytes of a block in which a std::function is looked for

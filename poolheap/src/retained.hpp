@@ -7,7 +7,8 @@
 // A tree of types sums them up: a path is that of types down the tree of dominators, from a root; an object of a type that is on its
 // path already belongs to that part of it, so lists and trees of objects have one part, however long they are.
 // Complexity: O(edges × log blocks), without recursion, on graphs that were not made to be slow (SEMI-NCA's last step is quadratic in
-// theory). Memory while it runs: one byte a block; 32 more and 4 an edge for those that have several holders, or lead to such blocks.
+// theory). Memory while it runs: one byte a block; 32 more and 4 an edge for those that have several holders, and for all but
+// leaves of the trees of one holder each that lead to such blocks.
 
 #include "leaks.hpp"
 
