@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from poolbench.plan.cell import Cell
 
 NEAR = 1.25  # times the median of the fastest: a malloc with a run below it may be the fastest itself
-FEWEST = 5  # runs of such a cell, whatever they take: with three of another one they may decide
+FEWEST = 4  # runs of such a cell, whatever they take: with three of another one they may decide
 DECIDING = 10  # runs of a cell that decides a row: a few that agree by chance may all be of one mode
 
 
