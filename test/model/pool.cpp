@@ -85,6 +85,8 @@ public:
         for (auto& each : pooled::detail::g_simulated_states)
             std::construct_at(&each);
         g_upstream.begin_iteration();
+        // What is static gets its first value in this thread, before the others begin.
+        pooled::detail::g_metadata.deallocate(pooled::detail::g_metadata.allocate(64), 64);
         m_bytes = bytes;
         m_pool = std::construct_at(reinterpret_cast<pooled::pool*>(m_memory.data()),
                                    pooled::pool_options{.name = "model",

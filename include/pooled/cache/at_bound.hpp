@@ -23,7 +23,7 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-inline void cache_set::enter_bound() noexcept {
+POOLED_NOINLINE inline void cache_set::enter_bound() noexcept {
     if (is_at_bound()) return;
     if (m_pool.is_shared) {
         // No thread uses its cache any more without the lock, including new ones and the caller.
@@ -34,6 +34,7 @@ inline void cache_set::enter_bound() noexcept {
     }
     steal_every([&] {
         if (is_at_bound()) return --m_holds, true;  // another thread was faster
+        m_slots.begin();
         if (m_pool.is_shared) m_pool.bound_epoch.add(1);
         for (class_index c = 0; c < k_lists; ++c)
             (*this)[c].end_served();
@@ -72,7 +73,8 @@ inline bool cache_set::drain_slots() noexcept {
     return is_settled;
 }
 
-inline void* cache_set::search_slots(block_request const& what, thread_cache* cache) noexcept {
+POOLED_NOINLINE inline void* cache_set::search_slots(block_request const& what,
+                                                     thread_cache* cache) noexcept {
     for (unsigned turn = 0; is_at_bound(); ++turn) {
         bound_slots::view seen;
         void* block = m_slots.pop(what.c, seen);

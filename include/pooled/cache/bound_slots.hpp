@@ -94,13 +94,16 @@ public:
     // its hands. Whoever has had the lock of each class since deferrals() says so.
     void enter_deferral() noexcept {
         m_draining.fetch_add(1, std::memory_order_relaxed);
-        m_deferrals.fetch_add(1, std::memory_order_relaxed);
+        // acquire: pairs with the release in begin(); what was done to the caller's cache is seen.
+        m_deferrals.fetch_add(1, std::memory_order_acquire);
         std::atomic_thread_fence(std::memory_order_release);  // who finds the list empty sees that
     }
     void leave_deferral() noexcept {
         m_deferrals.fetch_add(1, std::memory_order_release);
         m_draining.fetch_sub(1, std::memory_order_release);
     }
+    // The pool is at its bound from now on, all caches are empty, and the caller has the locks of all classes.
+    void begin() noexcept { end_deferred(m_deferrals.fetch_add(1, std::memory_order_release) + 1); }
     [[nodiscard]] std::uint64_t deferrals() const noexcept {
         return m_deferrals.load(std::memory_order_acquire);
     }

@@ -129,16 +129,18 @@ public:
     [[nodiscard]] void* allocate_one(block_request const& what) noexcept {
         if (free() == 0) adopt();
         if (free() == 0 && !add_slab(what)) return end_served(), nullptr;
-        m_served.add(1);
+        add_served(1);
         void* const one = pop_any();
         m_recent.prefetch_newest();
         return one;
     }
     // How many requests allocate_one() has served since it last found none, and others. Without the lock; a hint.
-    [[nodiscard]] std::uint32_t served() const noexcept { return m_served; }
-    void add_served(std::uint32_t count) noexcept { m_served.add(count); }
+    [[nodiscard]] std::uint32_t served() const noexcept { return m_served.load(std::memory_order_relaxed); }
+    void add_served(std::uint32_t count) noexcept {
+        m_served.store(served() + count, std::memory_order_relaxed);
+    }
     void end_served() noexcept {
-        if (m_served != 0) m_served = std::uint32_t{0};
+        if (served() != 0) m_served.store(0, std::memory_order_relaxed);
     }
     // Whether the last request found no block, and neither this list nor the heap received one since. Without the lock.
     [[nodiscard]] bool has_nothing() const noexcept {
@@ -471,7 +473,7 @@ private:
     observed<std::uint8_t> m_misses;
     bool m_was_large = false;              // since it was last drained and used again
     observed<std::uint32_t> m_slab_units;  // without those that were added without the lock, modulo 2^32
-    observed<std::uint32_t> m_served;
+    atomic<std::uint32_t> m_served{0};
     observed<std::uint32_t> m_failed_at;  // the heap's gains() when it had no block; 0: it may have one
     context const& m_pool;
     slab_list m_slabs;

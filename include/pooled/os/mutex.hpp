@@ -35,17 +35,19 @@ public:
             return m_is_patient ? m_mutex.spin(raw_mutex::k_patient_attempts)
                                 : m_mutex.wait(raw_mutex::k_attempts, k_moment_ns);
         });
-        if (!is_mine) m_is_stalled = true;
+        if (!is_mine) m_is_stalled.store(1, std::memory_order_relaxed);
         return is_mine;
     }
     // A hint: its holder did not run when a thread last waited for it in vain.
-    [[nodiscard]] bool is_stalled() const noexcept { return m_is_stalled; }
+    [[nodiscard]] bool is_stalled() const noexcept {
+        return m_is_stalled.load(std::memory_order_relaxed) != 0;
+    }
     [[nodiscard]] bool try_lock() noexcept {
         return try_enter([] { return false; });
     }
     void unlock() noexcept {
         if (m_is_local) return;
-        if (m_is_stalled) m_is_stalled = false;
+        if (is_stalled()) m_is_stalled.store(0, std::memory_order_relaxed);
         m_mutex.unlock();
         g_fork_gate.leave();
     }
@@ -67,7 +69,7 @@ private:
     raw_mutex m_mutex;
     bool m_is_local = false;
     observed<bool> m_is_patient;
-    observed<bool> m_is_stalled;
+    atomic<std::uint8_t> m_is_stalled{0};
 };
 
 // Of a lock that the caller has already.

@@ -101,7 +101,10 @@ private:
 
 // What the policy does not name is not simulated.
 template <class T>
-using atomic = std::atomic<T>;
+struct atomic : std::atomic<T> {
+    using std::atomic<T>::atomic;
+    T add_fetch(T value, std::memory_order order) noexcept { return this->fetch_add(value, order) + value; }
+};
 
 POOLED_STATE(atomic<int>, g_has_heavy_barrier, {0});
 
