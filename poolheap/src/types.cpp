@@ -38,12 +38,12 @@ struct counted_header {
 
     explicit counted_header(std::uint64_t word)
         : type(static_cast<std::uint32_t>(word & 0x3fff)),
-          weak(word >> 14 & 0xffffff),
+          weak((word >> 14 & 0xffffff) - pooled::inspect::k_no_weak),
           owners(((word >> 38) + 1) & 0x3ffffff) {}
 
     // Not two numbers, of 4 bytes or less, nor a floating-point number: these have many observers or owners.
     [[nodiscard]] bool is_plausible() const {
-        return type >= k_first_type && weak != 0 && weak < 1 << 18 && owners < 1 << 23;
+        return type >= k_first_type && weak != 0 && weak < pooled::inspect::k_most_weak && owners < 1 << 23;
     }
 
 private:

@@ -18,6 +18,7 @@ ADDRESS_BITS = 48
 STRONG_BITS = 26  # one less than the owners
 WEAK_BITS = 24
 TYPE_BITS = 14
+NO_WEAK = 0x15554
 UNBOUNDED = (1 << 64) - 1
 INSIDE = r"^pooled::(?:v\w+::)?"
 
@@ -98,7 +99,8 @@ class CountedPrinter:
             word = int(gdb.Value(header).cast(gdb.lookup_type("unsigned long").pointer()).dereference())
             self._strong = ((word >> (TYPE_BITS + WEAK_BITS)) + 1) & ((1 << STRONG_BITS) - 1)
             # All owners together hold one.
-            self._weak = (word >> TYPE_BITS & ((1 << WEAK_BITS) - 1)) - (1 if self._strong else 0)
+            weak = (word >> TYPE_BITS & ((1 << WEAK_BITS) - 1)) - NO_WEAK
+            self._weak = weak - (1 if self._strong else 0)
 
     def to_string(self):
         if not self._address:

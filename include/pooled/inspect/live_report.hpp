@@ -366,11 +366,11 @@ struct live_state {
     // The same by a word that is a header of make_rc or make_unique.
     [[nodiscard]] std::size_t group_of_header(std::uint64_t word, std::size_t bytes) noexcept {
         std::uint64_t const number = word & (k_type_numbers - 1);
-        std::uint64_t const weak = word >> 14 & 0xffffff;
+        std::uint64_t const weak = (word >> 14 & 0xffffff) - inspect::k_no_weak;
         std::int64_t const owners = (static_cast<std::int64_t>(word) >> 38) + 1;
-        // Two numbers, or a floating-point number, have many observers or owners.
-        if (types == nullptr || number < k_first_type_number || weak == 0 || weak >= 1 << 18 || owners < 0 ||
-            owners >= 1 << 23)
+        // Other words have another number of observers, nearly all of them.
+        if (types == nullptr || number < k_first_type_number || weak == 0 || weak >= inspect::k_most_weak ||
+            owners < 0 || owners >= 1 << 23)
             return k_none;
         block_type const* const type = types->type_of(number);
         if (type == nullptr || type->name == nullptr ||

@@ -24,6 +24,11 @@ namespace pooled::inspect {
 inline constexpr std::uint64_t k_magic = 0x70616568'6c6f6f70;  // "poolheap", as bytes
 inline constexpr std::uint32_t k_layout = 1;
 
+// In the header of a counted object (of_directory): its observers are those above k_no_weak, with which it is still an operand of 32 bits.
+// A reader takes a word with k_most_weak or more of them for another one.
+inline constexpr std::uint64_t k_no_weak = 0x15554;
+inline constexpr std::uint64_t k_most_weak = 4096;
+
 inline constexpr char const* k_note_name = "pooled";
 inline constexpr std::uint32_t k_copies_layout = 4;
 inline constexpr std::uint64_t k_link_magic = 0x6bd1'4c0a'9e37'f205;  // follows the pointer to the directory
@@ -116,8 +121,8 @@ struct record {
 
     // The directory: `type_numbers` pointers to block_types, of which those from `first_type` on may be set. A block_type has a
     // pointer to its name, "… [with T = name]" or "… [T = name]". The number is in the headers of counted objects:
-    // | strong: 26 | weak: 24 | type: 14 |; strong is one less than the owners, among which a unique_ptr is none; one weak count stands
-    // for all owners.
+    // | strong: 26 | weak: 24 | type: 14 |; strong is one less than the owners, among which a unique_ptr is none; weak is k_no_weak, and one
+    // for each observer and for all owners together.
     struct {
         std::uint32_t types, first_type, type_numbers, name;
     } of_directory = {};

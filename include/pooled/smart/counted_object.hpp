@@ -10,7 +10,8 @@
 //   header | strong: 26 | weak: 24 | type: 14 |
 //
 //   strong   owners that are rc_ptr or local_rc_ptr, less one: -1 while a unique_ptr owns the object, and when it is destroyed
-//   weak     weak pointers, and one for all owners together, including a unique_ptr
+//   weak     weak pointers, and one for all owners together, including a unique_ptr, above a number that few other words have there: a small
+//            integer that begins an object is no header to poolheap and live_report()
 //
 // The sign of the word after an addition to strong says that there are too many owners, and after a subtraction that there is none left:
 // no instruction of its own looks for either.
@@ -25,6 +26,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
+#include "pooled/inspect/record.hpp"
 #include "pooled/instrument/hardened.hpp"
 #include "pooled/os/single_threaded.hpp"
 #include "pooled/pool/fast_path.hpp"
@@ -46,8 +48,9 @@ struct count_header {
     static constexpr std::uint64_t k_strong_one = std::uint64_t{1} << k_strong_shift;
     static constexpr std::uint64_t k_weak_mask = k_strong_one - k_weak_one;
     static constexpr std::uint64_t k_no_owner = -k_strong_one;  // one less than an owner
-    static constexpr std::uint64_t k_sole = k_weak_one;         // owned by one pointer, observed by none
-    static constexpr std::uint64_t k_unique = k_no_owner | k_weak_one;  // owned by a unique_ptr
+    static constexpr std::uint64_t k_no_weak = inspect::k_no_weak * k_weak_one;
+    static constexpr std::uint64_t k_sole = k_no_weak + k_weak_one;  // owned by one pointer, observed by none
+    static constexpr std::uint64_t k_unique = k_no_owner | k_sole;   // owned by a unique_ptr
 
     // Even if several threads pass the limit at the same moment, the count stays below the mask.
     static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
@@ -58,7 +61,7 @@ struct count_header {
         return word - number_in(word) == k_sole;
     }
     [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
-    [[nodiscard]] static bool is_observed(std::uint64_t word) noexcept { return weak_in(word) != 0; }
+    [[nodiscard]] static bool is_observed(std::uint64_t word) noexcept { return weak_in(word) > k_no_weak; }
     [[nodiscard]] static std::int64_t owners_in(std::uint64_t word) noexcept {
         return (static_cast<std::int64_t>(word) >> k_strong_shift) + 1;
     }
@@ -80,11 +83,11 @@ struct count_header {
     // observed. acq_rel: pairs with the same by other threads; all they did to the block is seen when it is freed.
     void release_weak() noexcept {
         std::uint64_t now = word.load(std::memory_order_acquire);
-        if (weak_in(now) != k_weak_one) {
+        if (weak_in(now) != k_sole) {
             instrument::expect_in_use(this);
             if (is_single_threaded()) return word.store(now - k_weak_one, std::memory_order_relaxed);
             now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
-            if (weak_in(now) != k_weak_one) return;
+            if (weak_in(now) != k_sole) return;
         }
         if (is_plain(now)) return detail::deallocate(detail::in_default_pool{}, plain_class(now), this);
         g_block_types[number_in(now)].free(this);

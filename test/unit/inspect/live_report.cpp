@@ -90,7 +90,7 @@ TEST_F(live_report, names_the_types_of_what_is_in_use_and_their_bytes) {
     pool.deallocate(raw, 3000);
 }
 
-// A pair of small numbers, a floating-point number, or an address, whose lowest bits are a type's number.
+// A small number, a pair of them, a floating-point number, or an address, whose lowest bits are a type's number.
 TEST_F(live_report, takes_no_ordinary_first_word_for_the_header_of_a_counted_object) {
     using pooled::detail::count_header;
     pooled::pool pool{{.name = "numbers"}};
@@ -101,7 +101,8 @@ TEST_F(live_report, takes_no_ordinary_first_word_for_the_header_of_a_counted_obj
     auto const ratio = (std::bit_cast<std::uint64_t>(1.5) & ~(pooled::detail::k_type_numbers - 1)) +
                        2 * count_header::k_weak_one + number;
     for (std::uint64_t const word :
-         {std::uint64_t{3} << 32 | number, ratio, ratio | std::uint64_t{1} << 63}) {
+         {number, count_header::k_weak_one + number, std::uint64_t{3} << 32 | number, ratio,
+          ratio | std::uint64_t{1} << 63}) {
         auto* const block = static_cast<std::uint64_t*>(pool.allocate(sizeof(named<short>) + 8));
         block[0] = block[1] = word;
         std::string const report = report_of(pool);
