@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
+#include "pooled/inspect/record.hpp"
+
 #include "image_naming.hpp"
 #include "pretty.hpp"
 #include "references.hpp"

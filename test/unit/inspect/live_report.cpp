@@ -242,7 +242,7 @@ struct made_class {
     std::array<void const*, 3> table{};
 
     explicit made_class(std::string const& readable) : name(std::to_string(readable.size()) + readable) {
-        std::memcpy(info.data(), &typeid(untouched), sizeof(void*));
+        std::memcpy(info.data(), static_cast<void const*>(&typeid(untouched)), sizeof(void*));
         info[1] = name.c_str();
         table[1] = info.data();
     }
