@@ -50,7 +50,8 @@ TARGETS = {
     "example": ["examples/all"],
     "configuration": [],
     "poolheap": ["poolheap", "poolheap-tests"],
-    "consumer": ["pooled_static"],  # installed from the build directory
+    # Installed from the build directory.
+    "consumer": [f"pooled_{each}" for each in ("shared", "static", "new_delete", "new", "malloc", "malloc_preload")],
 }
 OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model"]
 OF_TESTS += ["plugins", "fibres", "new_delete", "malloc"]

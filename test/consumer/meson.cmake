@@ -9,7 +9,7 @@ file(COPY "${work}/package/pooled-${version}.tar.gz" DESTINATION "${work}/projec
 
 set(ENV{CXX} "${compiler}")
 set(ENV{CXXFLAGS} "${flags}")
-execute_process(COMMAND "${meson}" setup "${work}/build" "${work}/project" OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE status)
+execute_process(COMMAND "${meson}" setup -Dpooled:optimization=0 "${work}/build" "${work}/project" OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE status)
 if(status)
   message(FATAL_ERROR "meson setup failed\n${said}")
 endif()
