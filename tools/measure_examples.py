@@ -5,6 +5,8 @@
 usage: measure_examples.py [--bin DIR] [--runs N]
        measure_examples.py --write
 
+The examples are those of a build without tests, which compiles them as users do:
+cmake -B build/examples -DPOOLED_BUILD_TESTS=OFF -DPOOLED_BUILD_BENCH=OFF && cmake --build build/examples
 Each example that compares runs with --malloc and with --pool in turns, N times (default 9); the sample is a process,
 which prints the seconds of its measured part. The ratio is that of the medians. The result goes to
 docs/cookbook/results.json, and from there into the pages, between <!-- measured --> and <!-- end -->; so do the costs
@@ -112,7 +114,7 @@ def written(path: Path, results: dict) -> str:
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=Path, default=ROOT / "build/gcc/examples")
+    parser.add_argument("--bin", type=Path, default=ROOT / "build/examples/examples")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(words)

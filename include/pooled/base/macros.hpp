@@ -107,7 +107,9 @@
 #define POOLED_NOINLINE __attribute__((noinline))
 // Out of line, at the start of a cache line: its speed does not depend on where the linker puts it.
 #define POOLED_COLD_PART __attribute__((noinline, aligned(64)))
+#if !defined(POOLED_ALWAYS_INLINE)  // test/CMakeLists.txt has another one for tests that are not optimized
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
+#endif
 
 // For a function that reads an object's bytes as a prefetcher does, regardless of their meaning and of concurrent writes: no
 // sanitizer may instrument it. In other builds such a function is inlined.
