@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # Builds a program and prints its pools and pointers in gdb: with the printers, and by the expressions of the natvis file.
-# -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dflags=; -Dgdb=
+# -Dsource= -Dbuild= the project and its build; -Dwork= where to work; -Dcompiler= -Dflags=; -Dgdb=
 file(REMOVE_RECURSE "${work}")
 file(MAKE_DIRECTORY "${work}")
 execute_process(COMMAND "${compiler}" -std=c++20 -g -O0 -pthread "-I${source}/include" "${source}/test/consumer/gdb/main.cpp"
@@ -10,11 +10,9 @@ foreach(name IN ITEMS packets local numbers allocator empty answer observer view
         *unique *shared)
   list(APPEND commands -ex "print ${name}")
 endforeach()
-# With a libpooled that has no debug information.
-execute_process(COMMAND "${compiler}" -std=c++20 -O0 -DPOOLED_STATIC=1 -c "-I${source}/include" "${source}/src/pooled.cpp"
-                        -o "${work}/pooled.o" COMMAND_ERROR_IS_FATAL ANY)
+# With a libpooled that has no debug information: that of the build.
 execute_process(COMMAND "${compiler}" -std=c++20 -g -O0 -DPOOLED_STATIC=1 -pthread "-I${source}/include"
-                        "${source}/test/consumer/gdb/main.cpp" "${work}/pooled.o" -o "${work}/compiled"
+                        "${source}/test/consumer/gdb/main.cpp" "${build}/libpooled-static.a" -o "${work}/compiled"
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${gdb}" -nx -batch -ex "source ${source}/tools/debuggers/pooled_gdb.py" -ex "break stop" -ex run -ex up
                         -ex "print packets" "${work}/compiled"
