@@ -43,14 +43,14 @@ POOLED_NOINLINE void deallocate_array([[maybe_unused]] Place place, T* p,
 }
 template <class T, class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* allocate_objects(Place place, std::size_t n) {
-    constexpr class_index c = class_for(sizeof(T), alignof(T));
+    constexpr class_index c = k_class_for<sizeof(T), alignof(T)>;
     if (n == 1 && c != k_large) [[likely]]
         return static_cast<T*>(detail::allocate_or_throw(place, c, sizeof(T), alignof(T)));
     return detail::allocate_array<T>(place, n);
 }
 template <class T, class Place>
 POOLED_ALWAYS_INLINE void deallocate_objects(Place place, T* p, std::size_t n) noexcept {
-    constexpr class_index c = class_for(sizeof(T), alignof(T));
+    constexpr class_index c = k_class_for<sizeof(T), alignof(T)>;
     if (n == 1 && c != k_large) [[likely]]
         return detail::deallocate(place, c, p, sizeof(T));
     detail::deallocate_array(place, p, n);

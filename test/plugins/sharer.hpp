@@ -17,6 +17,8 @@ inline constexpr pooled::detail::block_type k_common_type{.retire = nullptr,
                                                           .object_bytes = 8};
 
 // Its number as the file that asks has it: static, since the plugin would call the executable's function otherwise.
-[[nodiscard]] static std::uint64_t number_of_common() { return pooled::detail::tag_of<k_common_type>(); }
+[[nodiscard]] static std::uint64_t number_of_common() {
+    return pooled::detail::tag_of(k_common_type, pooled::detail::g_tag_of<k_common_type>);
+}
 
 }  // namespace plugins

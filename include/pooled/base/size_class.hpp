@@ -227,6 +227,11 @@ inline constexpr std::size_t k_guard_bytes =
     return c;
 }
 
+// That of a size known at compile time. A variable, so that a compiler evaluates it once for all types of the size: a call of class_for() with
+// constants is inlined, and its loop optimised away, for each type again.
+template <std::size_t Bytes, std::size_t Align>
+inline constexpr class_index k_class_for = class_for(Bytes, Align);
+
 // For a request that the classes of class_for() do not serve; `bytes` includes the guard. A large class, or k_exact.
 [[nodiscard]] constexpr class_index large_class_for(std::size_t bytes, std::size_t align) noexcept {
     if (bytes > k_max_large_block_bytes || align - 1 >= k_max_class_align) return k_exact;

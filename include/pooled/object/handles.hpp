@@ -71,7 +71,8 @@ struct recycled {
         slot& s = Recycler::layout::slot_of(object);
         Recycler::of(s).release(s);
     }
-    static void deallocate(void* block, std::size_t, std::size_t) noexcept {
+    template <std::size_t, std::size_t>
+    static void deallocate(void* block) noexcept {
         std::byte* const object = static_cast<std::byte*>(block) + counted_object<T, recycled>::k_offset;
         auto* const header = reinterpret_cast<count_header*>(object) - 1;
         if constexpr (POOLED_CHECKED != 0)

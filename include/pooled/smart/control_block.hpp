@@ -47,12 +47,14 @@ struct from_default {
     static constexpr bool k_is_immediate = true;
     using deferring = from_default;
 
-    // Requires a block of at least `bytes` at `align`.
-    POOLED_ALWAYS_INLINE static void deallocate(void* p, std::size_t bytes, std::size_t align) noexcept {
-        class_index const c = class_for(bytes, align);
-        if (c == k_large) [[unlikely]]
-            return detail::deallocate_bytes(in_default_pool{}, p, bytes, align);
-        detail::deallocate_object(in_default_pool{}, c, p, bytes);
+    // Requires a block of at least that many bytes, at that alignment.
+    template <std::size_t Bytes, std::size_t Align>
+    POOLED_ALWAYS_INLINE static void deallocate(void* p) noexcept {
+        constexpr class_index c = k_class_for<Bytes, Align>;
+        if constexpr (c == k_large)
+            deallocate_slow(k_default_pool_id, c, p, Bytes);
+        else
+            detail::deallocate_object(in_default_pool{}, c, p, Bytes);
     }
 };
 
@@ -62,12 +64,14 @@ struct from_pool {
     static constexpr bool k_is_immediate = IsImmediate;
     using deferring = from_pool<Sharing, false>;
 
-    POOLED_ALWAYS_INLINE static void deallocate(void* p, std::size_t bytes, std::size_t align) noexcept {
+    template <std::size_t Bytes, std::size_t Align>
+    POOLED_ALWAYS_INLINE static void deallocate(void* p) noexcept {
         of_block<Sharing> const place(malloc_blocks::find_owned(p));
-        class_index const c = class_for(bytes, align);
-        if (c == k_large) [[unlikely]]
-            return detail::deallocate_bytes(place, p, bytes, align);
-        detail::deallocate_object(place, c, p, bytes);
+        constexpr class_index c = k_class_for<Bytes, Align>;
+        if constexpr (c == k_large)
+            deallocate_slow(place.id(), c, p, Bytes);
+        else
+            detail::deallocate_object(place, c, p, Bytes);
     }
 };
 
@@ -77,7 +81,10 @@ struct from_any {
     static constexpr bool k_is_immediate = IsImmediate;
     using deferring = from_any<false>;
 
-    static void deallocate(void* p, std::size_t, std::size_t) noexcept { detail::deallocate_found(p); }
+    template <std::size_t, std::size_t>
+    static void deallocate(void* p) noexcept {
+        detail::deallocate_found(p);
+    }
 };
 
 // How an object of make_shared is deferred. std::shared_ptr destroys it through the allocator and, when no weak pointer is
@@ -138,7 +145,7 @@ POOLED_CODE void finish_shared(block_type const& type, void* block, bool is_obse
 // rest. Others, which are messages and numbers, have all of it inlined.
 template <class Object, std::size_t Bytes, std::size_t Align>
 inline constexpr bool k_has_shared_code =
-    k_is_deferrable_type<Object> && k_has_cache && !k_hardened && class_for(Bytes, Align) != k_large;
+    k_is_deferrable_type<Object> && k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
 
 [[nodiscard]] POOLED_NOINLINE inline void* allocate_shared_slow(thread_cache& cache, class_index c,
                                                                 std::size_t bytes, std::size_t align) {
@@ -150,7 +157,7 @@ inline constexpr bool k_has_shared_code =
 // on the stack.
 template <std::size_t Bytes, std::size_t Align>
 [[nodiscard]] POOLED_COLD_PART void* allocate_shared_cold(gate& own) {
-    constexpr class_index c = class_for(Bytes, Align);
+    constexpr class_index c = k_class_for<Bytes, Align>;
     if (!own.is_open()) [[unlikely]] {
         own.leave();
         return allocate_slow_or_throw(nullptr, c, Bytes, Align);
@@ -178,7 +185,7 @@ template <std::size_t Bytes, std::size_t Align>
 // Also where it is awaited.
 template <std::size_t Bytes, std::size_t Align>
 POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
-    constexpr class_index c = class_for(Bytes, Align);
+    constexpr class_index c = k_class_for<Bytes, Align>;
     thread_cache* const cache = in_default_pool::enter();
     if (cache == nullptr) [[unlikely]]
         return is_block_awaited() ? detail::defer_shared_block(block, true)
@@ -201,12 +208,6 @@ POOLED_HIDDEN POOLED_NOINLINE void drop_shared_slow(void* object, block_type con
     detail::defer_shared(block, known, IsImmediate);
 }
 
-// One for all types of a size.
-template <class Origin, std::size_t Bytes, std::size_t Align>
-void free_shared(void* block) noexcept {
-    Origin::deallocate(block, Bytes, Align);
-}
-
 template <class T, class Origin>
 class shared_type {
     using control = standard_control_block;
@@ -216,7 +217,7 @@ class shared_type {
 public:
     static constexpr block_type k_type{.retire = nullptr,
                                        .retire_observed = nullptr,
-                                       .free = free_shared<Origin, k_bytes, k_align>,
+                                       .free = free_block<Origin, k_bytes, k_align>,
                                        .finish = finish_shared,
                                        .object_offset = control::k_object_offset<T>,
                                        .object_bytes = sizeof(T),
@@ -247,9 +248,10 @@ public:
             "pooled: this standard library's control block is not as standard_control_block.hpp says");
         if constexpr (Origin::k_is_default && k_has_shared_code<object, sizeof(T), alignof(T)>)
             return static_cast<T*>(detail::allocate_shared(
-                class_for(sizeof(T), alignof(T)), detail::allocate_shared_cold<sizeof(T), alignof(T)>));
+                k_class_for<sizeof(T), alignof(T)>, detail::allocate_shared_cold<sizeof(T), alignof(T)>));
         else if constexpr (Origin::k_is_default)
-            return static_cast<T*>(detail::allocate_bytes_or_throw(in_default_pool{}, sizeof(T), alignof(T)));
+            return static_cast<T*>(detail::allocate_or_throw(
+                in_default_pool{}, k_class_for<sizeof(T), alignof(T)>, sizeof(T), alignof(T)));
         else
             return static_cast<T*>(POOLED_THREAD_GET(t_given_block, address));
     }
@@ -261,7 +263,10 @@ public:
                 if (detail::is_block_awaited()) [[unlikely]]
                     return detail::defer_shared_block(p, Origin::k_is_immediate);
             detail::write_stale_owner(p);
-            Origin::deallocate(p, sizeof(T), alignof(T));
+            if constexpr (Origin::k_is_immediate)
+                Origin::template deallocate<sizeof(T), alignof(T)>(p);
+            else
+                detail::free_block<Origin, sizeof(T), alignof(T)>(p);
         }
     }
 
@@ -288,8 +293,8 @@ public:
     }
 };
 
-// That of the default pool. Its name is a part of each control block's: a short one saves 26 bytes a type.
-struct default_block : shared_block_of<char, from_default> {
+// That of the default pool. Its name is a part of each control block's: a short one saves 30 bytes a type.
+struct std_block : shared_block_of<char, from_default> {
     template <class Other>
     struct rebind {
         using other = shared_block_of<Other, from_default>;

@@ -209,6 +209,37 @@ POOLED_ALWAYS_INLINE void defer_object(deferred d, void const* object, std::size
         detail::defer_or_finish(d, object, bytes);
 }
 
+// Returns a block whose object is destroyed, or was not made. One function for all types of a size: for what is rarely called.
+template <class Origin, std::size_t Bytes, std::size_t Align>
+POOLED_NOINLINE void free_block(void* block) noexcept {
+    Origin::template deallocate<Bytes, Align>(block);
+}
+
+// Destroys an object whose last owner is gone, or defers it: what retire and retire_observed of a block_type do when it may have to be
+// deferred, one function for all types. In each file: the table of types then refers to the file that has the type.
+template <bool IsImmediate>
+POOLED_HIDDEN POOLED_NOINLINE void drop_counted_slow(count_header& header, block_type const& type,
+                                                     atomic<type_tag>& tag, bool is_observed) noexcept {
+    void* const object = reinterpret_cast<std::byte*>(&header) + type.object_offset;
+    if (!detail::try_destroy_in(&header, IsImmediate, type.destroy, object)) {
+        deferred const d(&header, detail::tag_of(type, tag), is_observed);
+        return detail::defer_object(d, object, type.object_bytes, IsImmediate);
+    }
+    is_observed ? header.release_weak() : type.free(&header);
+}
+// The operation of that name of all their block types. In the hardened build, an object that was deferred twice is not destroyed again.
+POOLED_API void finish_counted(block_type const& type, void* header, bool is_observed) noexcept;
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void finish_counted(block_type const& type, void* header, bool is_observed) noexcept {
+    instrument::expect_in_use(header);
+    type.destroy(static_cast<std::byte*>(header) + type.object_offset);
+    is_observed ? static_cast<count_header*>(header)->release_weak() : type.free(header);
+}
+
+#endif
+
 // The element of an array without its extents; the number of them in `rows` elements of T[], k_size_max if that exceeds the address
 // space.
 template <class T>
@@ -271,6 +302,14 @@ void construct_rows(T* first, std::size_t count, Initial const& initial) {
     made.count = 0;
 }
 
+// free of the block types of a size, whose objects lie `Offset` bytes into their blocks.
+template <class Origin, std::size_t Bytes, std::size_t Align, std::size_t Offset>
+void free_counted(void* header) noexcept {
+    if constexpr (Offset != sizeof(count_header)) instrument::mark_header(header);
+    Origin::template deallocate<Bytes, Align>(static_cast<std::byte*>(header) + sizeof(count_header) -
+                                              Offset);
+}
+
 // T is the object's type; U[] for an array of make_rc.
 template <class T, class Origin>
 class counted_object {
@@ -282,7 +321,7 @@ public:
         std::is_array_v<T> ? array::k_offset : detail::larger(alignof(object), sizeof(count_header));
     static constexpr std::size_t k_align = detail::larger(alignof(object), alignof(count_header));
     static constexpr std::size_t k_bytes = k_offset + sizeof(object);
-    static constexpr class_index k_class = class_for(k_bytes, k_align);
+    static constexpr class_index k_class = k_class_for<k_bytes, k_align>;
 
     // What make_rc and make_unique need before they allocate. Throws std::length_error.
     [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag() {
@@ -331,52 +370,35 @@ private:
         } else {
             if constexpr (k_may_be_deferred)
                 if (!Origin::k_is_immediate || !detail::may_recurse()) [[unlikely]]
-                    return retire_slow(header);
+                    return drop_slow(header, false);
             destroy(header);
-            free(header);
+            if constexpr (k_offset != sizeof(count_header)) instrument::mark_header(header);
+            Origin::template deallocate<k_bytes, k_align>(block_of(header));
         }
-    }
-    POOLED_NOINLINE static void retire_slow(void* header) noexcept {
-        if (!is_destroyed(header)) return defer(header, false);
-        free(header);
     }
 
     static void retire_observed(void* header) noexcept {
         if constexpr (k_may_be_deferred) {
-            if (!is_destroyed(header)) return defer(header, true);
+            drop_slow(header, true);
         } else {
             destroy(header);
+            header_at(header).release_weak();
         }
-        header_at(header).release_weak();
     }
 
-    [[nodiscard]] static bool is_destroyed(void* header) noexcept {
-        return detail::try_destroy_in(header, Origin::k_is_immediate, destroy_object<object>,
-                                      object_of(header));
-    }
-    static void defer(void* header, bool is_observed) noexcept {
-        deferred const d(header, detail::tag_of<k_type>(), is_observed);
-        detail::defer_object(d, object_of(header), sizeof(object), Origin::k_is_immediate);
-    }
-
-    // In the hardened build, an object that was deferred twice is not destroyed again.
-    static void finish(block_type const&, void* header, bool is_observed) noexcept {
-        instrument::expect_in_use(header);
-        destroy(header);
-        is_observed ? header_at(header).release_weak() : free(header);
-    }
-    static void free(void* header) noexcept {
-        if constexpr (k_offset != sizeof(count_header)) instrument::mark_header(header);
-        Origin::deallocate(block_of(header), k_bytes, k_align);
+    static void drop_slow(void* header, bool is_observed) noexcept {
+        detail::drop_counted_slow<Origin::k_is_immediate>(header_at(header), k_type, g_tag_of<k_type>,
+                                                          is_observed);
     }
 
     static constexpr block_type k_type{.retire = retire,
                                        .retire_observed = retire_observed,
-                                       .free = free,
-                                       .finish = finish,
+                                       .free = free_counted<Origin, k_bytes, k_align, k_offset>,
+                                       .finish = k_may_be_deferred ? finish_counted : nullptr,
                                        .object_offset = sizeof(count_header),
                                        .object_bytes = sizeof(object),
-                                       .name = name_of_type<T>()};
+                                       .name = name_of_type<T>(),
+                                       .destroy = k_may_be_deferred ? destroy_object<object> : nullptr};
 };
 
 }  // namespace detail

@@ -106,13 +106,11 @@ template <on_failure OnFailure, class Place>
 }
 
 // Returns its block to the pool, unless that is null: a guard while a constructor may throw.
-template <class Origin>
+template <class Origin, std::size_t Bytes, std::size_t Align>
 struct held_block {
     void* block;
-    std::size_t bytes;
-    std::size_t align;
     POOLED_ALWAYS_INLINE ~held_block() {
-        if (block != nullptr) Origin::deallocate(block, bytes, align);
+        if (block != nullptr) detail::free_block<Origin, Bytes, Align>(block);
     }
 };
 
@@ -178,7 +176,7 @@ struct by_counted : Owner {
                                                               detail::tail_bytes(args...), counted::k_align);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (block == nullptr) return typename Owner::template pointer<T>();
-        held_block<origin> held{block, counted::k_bytes, counted::k_align};
+        held_block<origin, counted::k_bytes, counted::k_align> held{block};
         object* const made = by_counted::construct<object>(static_cast<std::byte*>(block) + counted::k_offset,
                                                            std::forward<Args>(args)...);
         held.block = nullptr;
@@ -199,7 +197,7 @@ struct by_counted : Owner {
             place, array::k_offset, saturating_multiply(count, sizeof(element)), array::k_align);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (block == nullptr) return typename Owner::template pointer<T>();
-        held_block<from_any<>> held{block, 0, array::k_align};
+        held_block<from_any<>, 0, array::k_align> held{block};
         element* const first = array::first_in(block);
         detail::construct_rows<std::remove_cv_t<row_of<T>>>(first, count, initial);
         held.block = nullptr;
@@ -266,7 +264,7 @@ template <class By, class T, on_failure OnFailure = on_failure::throws, class Pl
     else if constexpr (!detail::is_made_of<T, Args...>())
         return {};
     else if constexpr (std::is_same_v<By, by_shared> && std::is_same_v<Place, in_default_pool>)
-        return std::allocate_shared<T>(default_block(), std::forward<Args>(args)...);
+        return std::allocate_shared<T>(std_block(), std::forward<Args>(args)...);
     else
         return By::template make_object<T, OnFailure>(place, std::forward<Args>(args)...);
 }

@@ -144,18 +144,21 @@ POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
     type_tag const tag = kept.load(std::memory_order_acquire);
     return tag != k_no_type ? tag : detail::add_type(type, kept);
 }
-template <block_type const& Type>
-[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of() noexcept {
-    return detail::tag_of(Type, g_tag_of<Type>);
-}
 
-// As tag_of(), but throws std::length_error when the table is full.
+// As add_type(), but throws when the table is full.
+POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type_or_throw(block_type const& type,
+                                                                atomic<type_tag>& tag) {
+    type_tag const fresh = detail::add_type(type, tag);
+    if (fresh == k_no_type)
+        POOLED_THROW(std::length_error("pooled: more than 16256 types of counted objects in one process"));
+    return fresh;
+}
+// The tag of Type. Throws std::length_error when the table is full.
 template <block_type const& Type>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
-    type_tag const tag = tag_of<Type>();
-    if (tag == k_no_type) [[unlikely]]
-        POOLED_THROW(std::length_error("pooled: more than 16256 types of counted objects in one process"));
-    return tag;
+    // acquire: pairs with the release in add().
+    type_tag const tag = g_tag_of<Type>.load(std::memory_order_acquire);
+    return tag != k_no_type ? tag : detail::add_type_or_throw(Type, g_tag_of<Type>);
 }
 
 }  // namespace detail

@@ -235,8 +235,8 @@ protected:
             objects[i].number = static_cast<int>(i);
     }
     [[nodiscard]] bool push(std::size_t i, bool is_observed = false) {
-        return queue.push(deferred(&objects[i], tag_of<k_type>(), is_observed), &objects[i].number,
-                          sizeof(int));
+        return queue.push(deferred(&objects[i], tag_of(k_type, g_tag_of<k_type>), is_observed),
+                          &objects[i].number, sizeof(int));
     }
     void push_all(std::size_t count) {
         for (std::size_t i = 0; i < count; ++i)
