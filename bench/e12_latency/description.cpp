@@ -10,7 +10,7 @@ const register_workload k_workload{{
     .purpose = "every single create and every single drop timed: percentiles",
     .operation = "one object created and dropped (mean of both together, with two readings of the counter)",
     .variants = {"steady", "bursts", "remote", "preempted", "preempted_3000"},
-    .payloads = {48, 1500},
+    .payloads = {48, 1500, 20'000, 60'000},
     .default_live = {100'000, 10'000, 10'000, 400'000, 400'000},
 }};
 

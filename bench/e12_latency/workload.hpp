@@ -4,9 +4,12 @@
 // steady   --live objects, random ones of which are replaced
 // bursts   --live objects are created, then dropped in the order of their creation, again and again
 // preempted   bursts beside a thread of the lowest priority (Linux: SCHED_IDLE) that creates and drops one object after another, on a
-//          processor that a third thread keeps busy: it is preempted all the time, and runs again after seconds
+//          processor that a third thread keeps busy: it is preempted all the time, and runs again after seconds. For 60 seconds times
+//          the scale, as the worst call is what matters: `raw_new` at --scale 10 is the worst `new` of ten minutes
 // preempted_3000   the same, but that thread creates 3,000 objects and drops them, again and again
 // remote   one thread creates; another drops them, each when --live younger ones have arrived; handed over in bursts of 32
+//
+// No more live objects than 256 MiB hold. 1,500 bytes are the 1,504 that an allocator rounds them to.
 //
 // Results include the counter's own cost, which is also measured and reported (counter_…): the same loop around nothing.
 // Its largest value shows how long interrupts and the hypervisor stop a program.
@@ -39,6 +42,8 @@
 namespace bench::e12_latency {
 
 inline constexpr std::uint64_t k_operations = 20'000'000;
+inline constexpr double k_seconds_preempted = 60;
+inline constexpr std::size_t k_most_live_bytes = std::size_t{256} << 20;
 
 // Another thread drops: only for contenders that any thread may free to.
 template <class C>
@@ -92,10 +97,11 @@ void steady(C& from, std::size_t live, std::uint64_t warm_up, std::uint64_t n, l
     drop_all(from, objects);
 }
 
-template <std::size_t Payload, class C>
-void bursts(C& from, std::size_t live, std::uint64_t warm_up, std::uint64_t n, latencies& found) {
+// `goes_on`: whether another burst follows so many creates.
+template <std::size_t Payload, class C, class GoesOn>
+void bursts(C& from, std::size_t live, std::uint64_t warm_up, GoesOn&& goes_on, latencies& found) {
     std::vector<typename C::template pointer<packet<Payload>>> objects(live);
-    for (std::uint64_t done = 0; done < warm_up + n; done += live) {
+    for (std::uint64_t done = 0; goes_on(done); done += live) {
         found.counting = done >= warm_up;
         for (auto& object : objects)
             object = timed_make<Payload>(from, found);
@@ -152,8 +158,7 @@ inline void run_on_processor(int which) {
 }
 
 template <std::size_t Payload, class C>
-void preempted(C& from, std::size_t held, std::size_t live, std::uint64_t warm_up, std::uint64_t n,
-               latencies& found) {
+void preempted(C& from, std::size_t held, std::size_t live, double seconds, latencies& found) {
     std::atomic<bool> stop{false};
     std::thread low([&] {
         run_on_processor(0);
@@ -175,7 +180,9 @@ void preempted(C& from, std::size_t held, std::size_t live, std::uint64_t warm_u
     });
     std::thread measured([&] {
         if (std::thread::hardware_concurrency() > 1) run_on_processor(1);
-        bursts<Payload>(from, live, warm_up, n, found);
+        const stopwatch watch;
+        const auto goes_on = [&](std::uint64_t done) { return done <= live || watch.seconds() < seconds; };
+        bursts<Payload>(from, live, live, goes_on, found);
     });
     measured.join();
     stop = true;
@@ -209,19 +216,24 @@ template <contender C, std::size_t Payload>
 measurement time_each(const parameters& p) {
     const std::uint64_t n = scaled(k_operations, p.scale);
     const std::uint64_t warm_up = n / 10 + 1;
-    const std::size_t live = is_tiny(p.scale) ? std::min<std::size_t>(p.live, 1000) : p.live;
+    const std::size_t live =
+        std::min(p.live, is_tiny(p.scale) ? std::size_t{1000} : k_most_live_bytes / Payload);
     start_and_join_one_thread();
     auto from = std::make_unique<C>();
     auto found = std::make_unique<latencies>();
     const tick_scale scale;
     const histogram nothing = time_nothing(std::max<std::uint64_t>(n / 10, 1000));
     if (p.variant == "steady") steady<Payload>(*from, live, warm_up, n, *found);
-    if (p.variant == "bursts") bursts<Payload>(*from, live, warm_up, n, *found);
+    if (p.variant == "bursts") {
+        const auto goes_on = [&](std::uint64_t done) { return done < warm_up + n; };
+        bursts<Payload>(*from, live, warm_up, goes_on, *found);
+    }
     if constexpr (C::k_thread_safe) {
         if (p.variant == "remote") remote<Payload>(*from, live, warm_up, n, *found);
 #if defined(__linux__)
-        if (p.variant == "preempted") preempted<Payload>(*from, 1, live, warm_up, n, *found);
-        if (p.variant == "preempted_3000") preempted<Payload>(*from, 3000, live, warm_up, n, *found);
+        const double seconds = k_seconds_preempted * p.scale;
+        if (p.variant == "preempted") preempted<Payload>(*from, 1, live, seconds, *found);
+        if (p.variant == "preempted_3000") preempted<Payload>(*from, 3000, live, seconds, *found);
 #endif
     }
     const double ns_per_tick = scale.ns_per_tick();
@@ -235,7 +247,16 @@ measurement time_each(const parameters& p) {
 
 template <contender C>
 measurement run(const parameters& p) {
-    return p.payload == 48 ? time_each<C, 48>(p) : time_each<C, 1500>(p);
+    switch (p.payload) {
+    case 48:
+        return time_each<C, 48>(p);
+    case 1500:
+        return time_each<C, 1500>(p);
+    case 20'000:
+        return time_each<C, 20'000>(p);
+    default:
+        return time_each<C, 60'000>(p);
+    }
 }
 
 }  // namespace bench::e12_latency
