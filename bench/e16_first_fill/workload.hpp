@@ -134,7 +134,9 @@ std::vector<std::string_view> variants() {
 template <class C, std::size_t... I>
 void make_and_drop(C& from, std::barrier<>& barrier, std::index_sequence<I...>) {
     std::tuple<typename C::template pointer<packet<k_step*(I + 1)>>...> mine;
-    ((std::get<I>(mine) = from.template make<packet<k_step*(I + 1)>>()), ...);
+    ((std::get<I>(mine) = from.template make<packet<k_step*(I + 1)>>(),
+      keep_alive(std::to_address(std::get<I>(mine)))),
+     ...);
     barrier.arrive_and_wait();  // all are ready
     barrier.arrive_and_wait();  // the clock runs
     (from.drop(std::get<I>(mine)), ...);
