@@ -631,7 +631,8 @@ TEST_F(cache_set_test, finds_what_comes_back_at_the_bound_while_it_takes_all_loc
             if (is_free) set[k_class].unlock();
             return !is_free;
         };
-        while (!has_it()) {}
+        while (!has_it())
+            std::this_thread::yield();
         deferred_of(set, k_class).push(*batch);
         slots_of(set).leave_deferral();
         set[k_exact].unlock();
