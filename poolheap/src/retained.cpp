@@ -12,8 +12,8 @@ namespace poolheap {
 
 namespace {
 
-using node = std::uint32_t;    // a block, or behind them: a root, what is lost, the start of all
-using number = std::uint32_t;  // of a node, in the order in which the first search met it
+using node = std::uint32_t;  // a block, or behind them: a root, what is lost, the start of all
+using rank = std::uint32_t;  // number of a node, in the order in which the first search met it
 constexpr std::uint32_t k_none = ~std::uint32_t{0};
 
 class dominators {
@@ -25,7 +25,7 @@ public:
           m_start(m_blocks + static_cast<node>(in.roots().size()) + 1),
           m_of_root(in.roots().size()),
           m_holders(m_blocks, 0),
-          m_number(static_cast<number*>(std::calloc(m_start + std::size_t{1}, sizeof(number))), std::free) {
+          m_number(static_cast<rank*>(std::calloc(m_start + std::size_t{1}, sizeof(rank))), std::free) {
         if (m_number == nullptr) throw std::bad_alloc();
         // References are sorted by kind of root, then by root: each root's are together.
         for (std::span<root_reference const> rest = in.root_references(); !rest.empty();) {
@@ -49,7 +49,7 @@ private:
     void successors(node of, Visit&& visit) const;
     void search();
     void find();
-    [[nodiscard]] number least(number of, number linked);
+    [[nodiscard]] rank least(rank of, rank linked);
     // A block with one holder, which dominates it, and so for all that it leads to: no question for the algorithm, so it has no number.
     // Each block is looked at once: of a block with one holder, whose own holder then has a number, leaves alone.
     [[nodiscard]] bool is_private(node to, node holder) const {
@@ -70,10 +70,10 @@ private:
     std::vector<std::span<root_reference const>> m_of_root;
     std::vector<std::uint8_t> m_holders;  // 2: more than one
     // By node, plus one: what is not numbered takes no memory, since its pages are not written.
-    std::unique_ptr<number[], decltype(&std::free)> m_number;
+    std::unique_ptr<rank[], decltype(&std::free)> m_number;
     std::vector<node> m_node;  // by number, as all below
-    std::vector<number> m_parent, m_semi, m_ancestor, m_label;
-    std::vector<number> m_path;
+    std::vector<rank> m_parent, m_semi, m_ancestor, m_label;
+    std::vector<rank> m_path;
 };
 
 template <class Visit>
@@ -118,13 +118,13 @@ bool dominators::below(node top, Value of_top, Visit&& visit) const {
 void dominators::search() {
     m_node.reserve(m_start + std::size_t{1});  // of address space, likewise
     m_parent.reserve(m_start + std::size_t{1});
-    std::vector<std::pair<node, number>> stack{{m_start, 0}};
+    std::vector<std::pair<node, rank>> stack{{m_start, 0}};
     // Each node is numbered when it is taken: its parent is the one that put it there last.
     while (!stack.empty()) {
         auto const [of, parent] = stack.back();
         stack.pop_back();
         if (m_number[of] != 0) continue;
-        number const mine = static_cast<number>(m_node.size());
+        rank const mine = static_cast<rank>(m_node.size());
         m_number[of] = mine + 1;
         m_node.push_back(of);
         m_parent.push_back(parent);
@@ -135,12 +135,12 @@ void dominators::search() {
 }
 
 // The least semidominator on the path from `of` up the forest of those from `linked` on; shortens the path.
-number dominators::least(number of, number linked) {
+rank dominators::least(rank of, rank linked) {
     if (of < linked) return of;
-    for (number v = of; m_ancestor[v] >= linked; v = m_ancestor[v])
+    for (rank v = of; m_ancestor[v] >= linked; v = m_ancestor[v])
         m_path.push_back(v);
     for (; !m_path.empty(); m_path.pop_back()) {
-        number const v = m_path.back(), up = m_ancestor[v];
+        rank const v = m_path.back(), up = m_ancestor[v];
         m_label[v] = std::min(m_label[v], m_label[up]);
         m_ancestor[v] = m_ancestor[up];
     }
@@ -151,28 +151,28 @@ void dominators::find() {
     std::size_t const n = m_node.size();
     // Predecessors of w: from first[w] to first[w + 1].
     std::vector<std::uint64_t> first(n + 2, 0);
-    std::vector<number> predecessors;
+    std::vector<rank> predecessors;
     auto const each = [&](auto&& visit) {
-        for (number w = 0; w < n; ++w)
+        for (rank w = 0; w < n; ++w)
             successors(m_node[w], [&](node to) {
                 if (m_number[to] != 0) visit(w, m_number[to] - 1);
             });
     };
-    each([&](number, number to) { ++first[to + 2]; });
+    each([&](rank, rank to) { ++first[to + 2]; });
     std::partial_sum(first.begin(), first.end(), first.begin());
     predecessors.resize(first[n + 1]);
-    each([&](number of, number to) { predecessors[first[to + 1]++] = of; });
+    each([&](rank of, rank to) { predecessors[first[to + 1]++] = of; });
     m_semi.resize(n);
     m_label.resize(n);
     m_ancestor = m_parent;
-    for (number w = static_cast<number>(n); w-- > 1;) {
+    for (rank w = static_cast<rank>(n); w-- > 1;) {
         m_semi[w] = w;
         for (std::uint64_t i = first[w]; i < first[w + std::size_t{1}]; ++i)
             m_semi[w] = std::min(m_semi[w], least(predecessors[i], w + 1));
         m_label[w] = m_semi[w];
     }
     // The parent becomes the dominator: the nearest one above it that is no deeper than the semidominator.
-    for (number w = 1; w < n; ++w)
+    for (rank w = 1; w < n; ++w)
         while (m_parent[w] > m_semi[w])
             m_parent[w] = m_parent[m_parent[w]];
     m_semi = m_label = m_ancestor = {};
@@ -208,7 +208,7 @@ type_tree dominators::tree() const {
         tree.parts[to].bytes += m_graph[b].bytes;
         return to;
     };
-    for (number w = 1; w < m_node.size(); ++w) {
+    for (rank w = 1; w < m_node.size(); ++w) {
         node const of = m_node[w];
         if (of + 1 == m_start) {
             if (m_lost.heads.empty()) continue;

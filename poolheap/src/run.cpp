@@ -79,7 +79,7 @@ int start(std::vector<std::string> const& command, std::string const& preload) {
 }
 
 // What cannot be said is said to be so; the program goes on in any case.
-void report(auto&& open, std::string const& source, output_options const& out) {
+void write_report(auto&& open, std::string const& source, output_options const& out) {
     try {
         report_command(open(), source, parts::both, out);
     } catch (error const& e) {
@@ -95,7 +95,7 @@ std::optional<int> report_copy(int child, std::string const& source, output_opti
     if (waitpid(child, &status, __WALL) != child) return {};
     if (!WIFSTOPPED(status) || status >> 16 == PTRACE_EVENT_EXIT) return status;
     ptrace(PTRACE_DETACH, child, nullptr, status >> 16 == 0 ? WSTOPSIG(status) : 0);
-    report(
+    write_report(
         [&] {
             std::unique_ptr<image> copy;
             std::exception_ptr problem;
@@ -140,7 +140,7 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
         if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
         int const event = status >> 16, signal = WSTOPSIG(status);
         if (event == PTRACE_EVENT_EXIT)
-            report([&] { return open_frozen(child, {stopped_thread(child, child)}); }, command[0], out);
+            write_report([&] { return open_frozen(child, {stopped_thread(child, child)}); }, command[0], out);
         bool const is_stopped = event == PTRACE_EVENT_STOP && (signal == SIGSTOP || signal == SIGTSTP ||
                                                                signal == SIGTTIN || signal == SIGTTOU);
         ptrace(is_stopped ? PTRACE_LISTEN : PTRACE_CONT, child, nullptr, event == 0 ? signal : 0);
