@@ -352,11 +352,12 @@ private:
     // Sets their bits.
     void set_free(span<void* const> blocks) noexcept {
         class_geometry const g = k_geometry[m_class];
+        bool const may_have_lost = m_pool.heap.may_have_lost();
         m_failed_at = std::uint32_t{0};
         for (void* const* at = blocks.begin(); at != blocks.end();) {
             if (blocks.end() - at > k_ahead) prefetch_record(at[k_ahead]);
             slab& s = find_slab(*at);
-            if (m_pool.heap.is_lost(s)) [[unlikely]] {
+            if (may_have_lost && m_pool.heap.is_lost(s)) [[unlikely]] {
                 ++at;
                 continue;
             }

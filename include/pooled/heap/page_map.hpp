@@ -145,7 +145,7 @@ private:
 class page_map {
 public:
     // The entry is empty for addresses outside all pools.
-    [[nodiscard]] map_entry find(void const* p) const noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find(void const* p) const noexcept {
         return map_entry(m_entries.get(address_of(p)));
     }
 
