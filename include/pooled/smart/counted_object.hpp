@@ -216,16 +216,22 @@ POOLED_NOINLINE void free_block(void* block) noexcept {
 }
 
 // Destroys an object whose last owner is gone, or defers it: what retire and retire_observed of a block_type do when it may have to be
-// deferred, one function for all types. In each file: the table of types then refers to the file that has the type.
-template <bool IsImmediate>
+// deferred, one function for all types. In each file, by its own tag: the number in the header may be known in the table of another file only.
+// Each level of a nested drop has a frame of drop_counted_slow(), which what only deferral needs would make larger.
+template <bool IsImmediate, bool IsObserved>
+POOLED_HIDDEN POOLED_NOINLINE void defer_counted(count_header& header, block_type const& type,
+                                                 atomic<type_tag>& tag) noexcept {
+    deferred const d(&header, detail::tag_of(type, tag), IsObserved);
+    detail::defer_object(d, reinterpret_cast<std::byte*>(&header) + type.object_offset, type.object_bytes,
+                         IsImmediate);
+}
+template <bool IsImmediate, bool IsObserved>
 POOLED_HIDDEN POOLED_NOINLINE void drop_counted_slow(count_header& header, block_type const& type,
-                                                     atomic<type_tag>& tag, bool is_observed) noexcept {
+                                                     atomic<type_tag>& tag) noexcept {
     void* const object = reinterpret_cast<std::byte*>(&header) + type.object_offset;
-    if (!detail::try_destroy_in(&header, IsImmediate, type.destroy, object)) {
-        deferred const d(&header, detail::tag_of(type, tag), is_observed);
-        return detail::defer_object(d, object, type.object_bytes, IsImmediate);
-    }
-    is_observed ? header.release_weak() : type.free(&header);
+    if (!detail::try_destroy_in(&header, IsImmediate, type.destroy, object))
+        return detail::defer_counted<IsImmediate, IsObserved>(header, type, tag);
+    IsObserved ? header.release_weak() : type.free(&header);
 }
 // The operation of that name of all their block types. In the hardened build, an object that was deferred twice is not destroyed again.
 POOLED_API void finish_counted(block_type const& type, void* header, bool is_observed) noexcept;
@@ -302,9 +308,10 @@ void construct_rows(T* first, std::size_t count, Initial const& initial) {
     made.count = 0;
 }
 
-// free of the block types of a size, whose objects lie `Offset` bytes into their blocks.
+// free of the block types of a size, whose objects lie `Offset` bytes into their blocks. inline: a part of retire() where that is optimized.
+// Elsewhere it is called, because its frame would be one of each level of a nested drop.
 template <class Origin, std::size_t Bytes, std::size_t Align, std::size_t Offset>
-void free_counted(void* header) noexcept {
+inline void free_counted(void* header) noexcept {
     if constexpr (Offset != sizeof(count_header)) instrument::mark_header(header);
     Origin::template deallocate<Bytes, Align>(static_cast<std::byte*>(header) + sizeof(count_header) -
                                               Offset);
@@ -370,25 +377,25 @@ private:
         } else {
             if constexpr (k_may_be_deferred)
                 if (!Origin::k_is_immediate || !detail::may_recurse()) [[unlikely]]
-                    return drop_slow(header, false);
+                    return drop_slow<false>(header);
             destroy(header);
-            if constexpr (k_offset != sizeof(count_header)) instrument::mark_header(header);
-            Origin::template deallocate<k_bytes, k_align>(block_of(header));
+            free_counted<Origin, k_bytes, k_align, k_offset>(header);
         }
     }
 
     static void retire_observed(void* header) noexcept {
         if constexpr (k_may_be_deferred) {
-            drop_slow(header, true);
+            drop_slow<true>(header);
         } else {
             destroy(header);
             header_at(header).release_weak();
         }
     }
 
-    static void drop_slow(void* header, bool is_observed) noexcept {
-        detail::drop_counted_slow<Origin::k_is_immediate>(header_at(header), k_type, g_tag_of<k_type>,
-                                                          is_observed);
+    template <bool IsObserved>
+    static void drop_slow(void* header) noexcept {
+        detail::drop_counted_slow<Origin::k_is_immediate, IsObserved>(header_at(header), k_type,
+                                                                      g_tag_of<k_type>);
     }
 
     static constexpr block_type k_type{.retire = retire,
