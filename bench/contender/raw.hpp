@@ -45,7 +45,7 @@ private:
         free_node* next;
     };
     static constexpr std::size_t k_granule = 16;
-    static constexpr std::size_t k_classes = 128;
+    static constexpr std::size_t k_classes = 4096;  // up to 64 KiB
     static constexpr std::size_t k_block_bytes = std::size_t{1} << 20;
 
     template <class T>
