@@ -3,7 +3,7 @@
 
 // A list to which any thread adds an element, and of which one takes all: for what a thread leaves to another one.
 //
-// Any thread may call, without a lock, and waits for none. O(1). An element's `next` is the list's until the element is taken.
+// Any thread may call, without a lock, and waits for none. O(1) unless noted. An element's `next` is the list's until the element is taken.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/config.hpp"
@@ -33,6 +33,19 @@ public:
     // The last one first; null: none. acquire: pairs with the release in push().
     [[nodiscard]] T* take_all() noexcept {
         return empty() ? nullptr : m_first.exchange(nullptr, std::memory_order_acquire);
+    }
+    // The first one among the `most` that were pushed last for which `suits` is true; null: none. Meanwhile, the list is empty to others.
+    // O(most + elements that were pushed meanwhile).
+    template <class Suits>
+    [[nodiscard]] T* take_one(unsigned most, Suits&& suits) noexcept {
+        T* first = take_all();
+        T* found = nullptr;
+        for (T** at = &first; most != 0 && *at != nullptr && found == nullptr; --most)
+            suits(**at) ? static_cast<void>(*at = NextOf(*(found = *at)))
+                        : static_cast<void>(at = &NextOf(**at));
+        while (first != nullptr && !push_first(*first))
+            for_each(take_all(), [&first](T& one) { NextOf(one) = std::exchange(first, &one); });
+        return found;
     }
     // Those of take_all(). `visit` may do with an element what it likes.
     template <class Visit>

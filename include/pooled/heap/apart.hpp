@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a thread does to a heap while another one has its lock and does not run: it allocates in a chunk of its own, and leaves what it
-// frees. Whoever has the lock next makes it part of the heap.
+// What a thread does to a heap while another one has its lock and does not run: it leaves what it frees, and allocates what was left, or in
+// a chunk of its own. Whoever has the lock next makes it part of the heap.
 //
 //   upstream ─ grow ─▶ m_fresh_chunks ─ allocate ─▶ a slab; m_left_chunks: its chunk; m_left_spans: what is left of that
-//   slab ─ deallocate ─▶ m_left_spans                    a span whose pages returned to the system ─▶ m_left_spans
+//   slab ─ deallocate ─▶ m_left_spans ─ allocate ─▶ a slab as long      a span whose pages returned to the system ─▶ m_left_spans
 //
 // Invariant: the chunk of a span in m_left_spans is in m_chunks or in m_left_chunks. The span has the class k_left, or is one of m_leaving, so that those beside it do not become one with it.
+//             While a thread looks for a span, nobody else finds those that were left: m_apart counts such threads, so that no pool reports
+//             `exhausted` meanwhile.
 // Any thread may call, and waits for none. O(chunks that other threads took apart meanwhile).
 
 #include "pooled/base/size_class.hpp"
@@ -22,26 +24,41 @@ namespace detail {
 
 POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what, bool are_free) noexcept {
     fork_pass const pass;
-    chunk* mine = nullptr;
-    decltype(m_fresh_chunks)::for_each(m_fresh_chunks.take_all(), [&](chunk& c) {
-        bool const suits = mine == nullptr && address_of(c.base) % what.align == 0 && c.bytes >= what.bytes;
-        suits ? static_cast<void>(mine = &c) : m_fresh_chunks.push(c);
+    m_apart.fetch_add(k_begins_apart, std::memory_order_relaxed);
+    std_atomics::full_barrier();  // pairs with that in was_alone()
+    // All of a span: the lock's holder may read how long it is. A shorter one, if the bound allows no more.
+    bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
+    slab* taken = m_left_spans.take_one(k_looks_apart, [&](slab& s) {
+        return s.size_class == k_left && s.reserved_for == nullptr && s.bytes() >= what.bytes &&
+               (s.granules == what.granules || (is_short && s.granules < what.granules)) &&
+               address_of(s.memory()) % what.align == 0;
     });
-    note_gain();
-    if (mine == nullptr) return nullptr;
-    auto const count = detail::smaller(static_cast<std::uint32_t>(what.granules), mine->granules);
-    slab& taken = mine->record(0);
-    slab* const rest = count != mine->granules ? &mine->record(count) : nullptr;
-    if (rest != nullptr) {
-        free_spans::set_length(*rest, mine->granules - count);
-        rest->size_class = static_cast<std::uint8_t>(k_left);
+    chunk* const mine = taken != nullptr ? nullptr : m_fresh_chunks.take_one(~0U, [&](chunk& c) {
+        return address_of(c.base) % what.align == 0 && c.bytes >= what.bytes;
+    });
+    slab* rest = nullptr;
+    if (mine != nullptr) {
+        taken = &mine->record(0);
+        auto const count = detail::smaller(static_cast<std::uint32_t>(what.granules), mine->granules);
+        if (count != mine->granules) {
+            rest = &mine->record(count);
+            free_spans::set_length(*rest, mine->granules - count);
+            rest->size_class = static_cast<std::uint8_t>(k_left);
+        }
+        free_spans::set_length(*taken, count);
     }
-    free_spans::set_length(taken, count);
-    begin_use(taken, what.c, are_free);
-    mine->held = mine->granules;
-    m_left_chunks.push(*mine);
+    if (taken != nullptr) begin_use(*taken, what.c, are_free);
+    if (mine != nullptr) {
+        taken->set_zero(mine->new_from == 0);
+        // The rest may be used before the lock's next holder knows it.
+        mine->new_from = mine->held = mine->granules;
+        m_left_chunks.push(*mine);
+    }
     if (rest != nullptr) m_left_spans.push(*rest);
-    return &taken;
+    note_gain();
+    // release: pairs with the acquire in allocate(); what was put back is seen.
+    m_apart.fetch_sub(1, std::memory_order_release);
+    return taken;
 }
 
 POOLED_NOINLINE inline void slab_heap::leave(slab& s) noexcept {

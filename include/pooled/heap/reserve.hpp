@@ -101,7 +101,8 @@ inline void slab_heap::touch(attempt& by) noexcept {
 
 inline bool slab_heap::reserve_in_use(attempt& by, slab& s) noexcept {
     scoped_lock const lock(*this);
-    if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation->classes;
+    if (reservation const* const earlier = s.reserved_for)
+        return earlier->classes == by.m_reservation->classes;
     s.reserved_for = by.m_reservation;
     return true;
 }

@@ -58,7 +58,7 @@ struct alignas(k_cache_line) slab {
     std::byte* blocks = nullptr;  // the first one
     chunk* owner = nullptr;
     list_links<slab> links;  // in a list of the heap, or of the slabs of its class with a free block
-    reservation* reserved_for = nullptr;
+    observed<reservation*> reserved_for;
     std::uint32_t granules = 1;
     std::uint32_t total = 0;
     std::uint32_t free = 0;

@@ -103,10 +103,16 @@ public:
                                  bool are_free = true) noexcept {
         span_request const wanted = span_for(what);
         slab* taken = nullptr;
-        if (try_scoped_lock const lock(*this, may_wait); lock) {
-            if (slab* const s = find_span(wanted)) begin_use(*(taken = &hold(*s, wanted)), what.c, are_free);
-        } else {
-            taken = allocate_apart(wanted, are_free);
+        for (unsigned turn = 0;; platform::pause(turn++)) {
+            // acquire: pairs with the release in allocate_apart().
+            std::uint64_t const apart = m_apart.load(std::memory_order_acquire);
+            if (try_scoped_lock const lock(*this, may_wait); !lock) {
+                taken = allocate_apart(wanted, are_free);
+            } else if (slab* const s = find_span(wanted)) {
+                begin_use(*(taken = &hold(*s, wanted)), what.c, are_free);
+                note_use(*taken);
+            }
+            if (taken != nullptr || !may_wait || was_alone(apart)) break;
         }
         if (taken != nullptr) map(*taken);
         return taken;
@@ -280,6 +286,8 @@ public:
     }
 
 private:
+    template <class>
+    friend struct record_access;
     static constexpr std::int64_t k_no_collapse = INT64_MAX;
     static constexpr std::int64_t k_collapsing = k_no_collapse - 1;  // a thread is at it
 
@@ -299,6 +307,11 @@ private:
 
     // What is done without the lock while its holder does not run: heap/apart.hpp.
     [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
+    // Whether nobody was in allocate_apart() since m_apart was `before`.
+    [[nodiscard]] bool was_alone(std::uint64_t before) const noexcept {
+        std_atomics::full_barrier();  // pairs with that in allocate_apart()
+        return static_cast<std::uint32_t>(before) == 0 && m_apart.load(std::memory_order_relaxed) == before;
+    }
     void leave(slab& s) noexcept;
     void leave(chunk& fresh, upstream::call& under_way) noexcept;
     void do_apart() noexcept {
@@ -311,7 +324,6 @@ private:
 
     void begin_use(slab& taken, class_index c, bool are_free) noexcept {
         taken.assign(c, are_free);
-        note_use(taken);
         if (taken.owner->has_purged) taken.note_purged();
     }
 
@@ -345,8 +357,8 @@ private:
     }
     // Takes what is needed of a free span out of its list; all of a reserved one.
     slab& hold(slab& s, span_request const& what) noexcept {
-        if (s.reserved_for != nullptr) {
-            s.reserved_for->free.remove(s);
+        if (reservation* const by = s.reserved_for) {
+            by->free.remove(s);
             return s;
         }
         std::size_t const skip = free_spans::skip_to(s, what.align) / k_granule_bytes;
@@ -368,8 +380,8 @@ private:
     // Returns the free span of which it is a part then.
     slab& make_free(slab& s) noexcept {
         note_gain();
-        if (s.reserved_for != nullptr) {
-            s.reserved_for->free.push_front(s);
+        if (reservation* const by = s.reserved_for) {
+            by->free.push_front(s);
             return s;
         }
         chunk& in = *s.owner;
@@ -439,6 +451,7 @@ private:
         return s;
     }
 
+    static constexpr unsigned k_looks_apart = 16;
     static constexpr std::size_t k_looks_in_step = 128;
     static constexpr std::size_t k_looks_of_call = 8;  // a system call takes as long
     static constexpr std::size_t k_step_bytes = std::size_t{8} << 20;
@@ -472,6 +485,9 @@ private:
     atomic<bool> m_was_refused{false};    // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
     atomic<std::uint32_t> m_gains{1};     // odd
+    static constexpr std::uint64_t k_begins_apart = (std::uint64_t{1} << 32) + 1;
+    atomic<std::uint64_t> m_apart{
+        0};  // how many threads are in allocate_apart() and, from bit 32 on, ever were
     // Without the lock. Spans on their way to m_free, and chunks to m_chunks.
     static slab*& next_span(slab& s) noexcept { return s.links.next; }
     static chunk*& next_chunk(chunk& c) noexcept { return c.links.next; }

@@ -36,6 +36,15 @@ namespace detail {
 template <>
 struct record_access<struct of_this_test> {
     static slab_heap& heap_of(cache_set& caches) { return caches.m_pool.heap; }
+    // As a thread in allocate_apart() that does not run.
+    static slab* begin_apart(slab_heap& heap) {
+        heap.m_apart.fetch_add(slab_heap::k_begins_apart);
+        return heap.m_left_spans.take_all();
+    }
+    static void end_apart(slab_heap& heap, slab* left) {
+        EXPECT_TRUE(heap.m_left_spans.push_first(*left));
+        heap.m_apart.fetch_sub(1);
+    }
     static detail::mutex& lock_of(metadata_arena& arena) { return arena.m_mutex; }
     static std::size_t free_pieces(metadata_arena& arena, std::size_t bytes) {
         std::size_t free = 0;
@@ -387,6 +396,27 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_makes_a_pool_tak
     expect_nothing_lost();
 }
 
+// What was left to the lock's holder is used again.
+TEST_F(a_lock_of_a_class,
+       of_the_heap_that_is_held_all_the_time_lets_no_pool_grow_that_is_used_again_and_again) {
+    constexpr std::size_t k_bytes = 20'000;
+    heap_of(pool).lock();
+    std::uint64_t first = 0;
+    std::thread([&] {
+        std::vector<void*> mine(200);
+        for (int round = 0; round < 10; ++round) {
+            for (void*& p : mine)
+                p = pool.allocate(k_bytes);
+            for (void* const p : mine)
+                pool.deallocate(p, k_bytes);
+            if (round == 1) first = pool.stats().upstream_bytes;
+        }
+    }).join();
+    EXPECT_LE(pool.stats().upstream_bytes, first + first / 8);
+    heap_of(pool).unlock();
+    expect_nothing_lost();
+}
+
 // As upstream that has no memory in one piece.
 class pieces final : public std::pmr::memory_resource {
     static constexpr std::size_t k_most_bytes = k_slab_bytes / 4;
@@ -424,6 +454,7 @@ protected:
     a_full_pool() {
         while (void* const p = pool.try_allocate(k_bytes))
             all.push_back(p);
+        m_count = all.size();
     }
     ~a_full_pool() override {
         for (void* const p : all)
@@ -437,6 +468,7 @@ protected:
 
     pooled::pool pool{{.max_bytes = 1U << 20}};
     std::vector<void*> all;
+    std::size_t m_count = 0;
 };
 
 TEST_F(a_full_pool, serves_and_takes_back_blocks_while_the_lock_of_its_caches_is_held) {
@@ -494,6 +526,27 @@ TEST_F(a_full_pool, finds_what_was_deferred_before_it_reports_exhaustion) {
             all.push_back(p);
         EXPECT_GT(all.size(), 900U);
     }
+}
+
+TEST_F(a_full_pool, reports_no_exhaustion_while_a_thread_looks_at_what_was_left) {
+    slab_heap& heap = heap_of(pool);
+    preempted_holder holder(heap);
+    give_back(all.size());
+    slab* const left = record_access<of_this_test>::begin_apart(heap);
+    ASSERT_NE(left, nullptr);
+    EXPECT_TRUE(holder.leave());
+    std::atomic<bool> begins{false};
+    std::thread needs_all([&] {
+        begins = true;
+        while (void* const p = pool.try_allocate(k_bytes))
+            all.push_back(p);
+    });
+    while (!begins)
+        std::this_thread::yield();
+    std::this_thread::sleep_for(k_long);  // else it might not have looked yet
+    record_access<of_this_test>::end_apart(heap, left);
+    needs_all.join();
+    EXPECT_EQ(all.size(), m_count);
 }
 
 // Each block that no class serves has its own size.
