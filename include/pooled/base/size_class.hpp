@@ -18,7 +18,7 @@
 //   144 … 256, 288 … 512, 576 … 1024        eight per doubling: at most 12.5 % over the request
 //   1088 … 2048, … 17,408 … 32,768          ten per doubling, 17, 18, 19, 20, 22, … 32 sixteenths: at most 10 %
 //   256, 384, 512, 768, … 3072, 4096        the same sizes once more, for alignments over a cache line
-//   48, 64 … 256 KiB, … 16 MiB              large, a slab for each block: granules, then eight per doubling, from 512 KiB on four
+//   48, 64 … 272 KiB, … 16 MiB              large, a slab for each block: granules, then eight per doubling, from 512 KiB on four
 //
 // A slab has as many granules as its class uses best: four, or more where at least 2 % of them would be left over.
 //
@@ -30,7 +30,7 @@
 // `align`, which divides the size, and the offset of the slab's first block.
 //
 // A thread caches the block freed last, and up to `cache_blocks` addresses of a class: 512 KiB of blocks, but at least 2 and at most
-// 512, or `burst_blocks()`. It exchanges half of them with the central free list at a time. Of a class over 256 KiB it caches one
+// 512, or `burst_blocks()`. It exchanges half of them with the central free list at a time. Of a class over 272 KiB it caches one
 // (cache/thread_cache.hpp), outside the inlined code.
 //
 // All constexpr; a lookup reads at most one table.
@@ -78,7 +78,8 @@ inline constexpr std::size_t k_class_cache_bytes = k_cache_line;
 
 inline constexpr std::size_t k_min_block_bytes = 16;
 inline constexpr std::size_t k_max_block_bytes = std::size_t{32} << 10;  // of a class that is not large
-inline constexpr std::size_t k_max_inlined_bytes = std::size_t{256} << 10;
+// A buffer of 256 KiB, and what owns it.
+inline constexpr std::size_t k_max_inlined_bytes = std::size_t{272} << 10;
 inline constexpr std::size_t k_max_large_block_bytes = std::size_t{16} << 20;  // of a class
 inline constexpr std::size_t k_max_class_align = k_granule_bytes;
 inline constexpr std::size_t k_min_coloured_bytes = 256;  // smaller ones have many places without colours
@@ -86,7 +87,7 @@ inline constexpr std::size_t k_max_coloured_bytes = 4096;
 inline constexpr std::size_t k_max_slab_granules = 16;  // of a class that is not large
 
 inline constexpr class_index k_first_large = 15 + 3 * 8 + 5 * 10 + 9;
-inline constexpr class_index k_inlined_classes = k_first_large + 14;  // the inlined code caches their blocks
+inline constexpr class_index k_inlined_classes = k_first_large + 15;  // the inlined code caches their blocks
 inline constexpr class_index k_class_count = k_inlined_classes + 8 + 5 * 4;
 
 // Blocks that no class serves: each is a slab of its own length, with one block.
@@ -181,7 +182,7 @@ inline constexpr std::array<class_geometry, k_class_count + 1> k_geometry = [] {
     for (std::size_t base = 1024; base < k_max_block_bytes; base *= 2)
         for (std::size_t const sixteenths : {17U, 18U, 19U, 20U, 22U, 24U, 26U, 28U, 30U, 32U})
             add(base / 16 * sixteenths);
-    for (std::size_t granules = 3; granules <= 16; ++granules)
+    for (std::size_t granules = 3; granules <= k_max_inlined_bytes / k_granule_bytes; ++granules)
         add(granules * k_granule_bytes);
     for (std::size_t base = 16; base * k_granule_bytes < k_max_large_block_bytes; base *= 2)
         for (std::size_t step = 1, steps = base == 16 ? 8 : 4; step <= steps; ++step)
@@ -250,6 +251,7 @@ static_assert(k_geometry[k_first_large - 1].align == k_max_class_align);
 static_assert(k_geometry[k_inlined_classes - 1].block_bytes == k_max_inlined_bytes);
 static_assert(k_geometry[k_class_count - 1].block_bytes == k_max_large_block_bytes);
 static_assert(class_for(1, 2 * k_max_class_align) == k_large);
+static_assert(class_for((std::size_t{256} << 10) + k_cache_line, 1) != k_large);
 static_assert(large_class_for(k_max_block_bytes + 1, 1) == k_first_large);
 static_assert(large_class_for(k_max_large_block_bytes, 1) == k_class_count - 1);
 
