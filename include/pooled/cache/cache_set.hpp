@@ -48,17 +48,16 @@ public:
     // The last one is that of k_exact, of which no thread caches a block.
     static constexpr class_index k_lists = k_class_count + 1;
 
-    explicit cache_set(central::context const& pool) noexcept
-        : m_mutex(!pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
-        m_pool.deferred = m_deferred.data();
-        m_pool.handed = &m_handed;
+    cache_set(slab_heap& heap, std::uint32_t pool_id, bool is_shared) noexcept
+        : m_mutex(!is_shared), m_pool{heap, pool_id, is_shared}, m_forks_survived(g_forks_survived) {
         for (class_index c = 0; c < k_lists; ++c)
             std::construct_at(&(*this)[c], m_pool, c);
     }
     ~cache_set() {
         for (class_index c = 0; c < k_lists; ++c)
             std::destroy_at(&(*this)[c]);
-        if (handed_blocks* const handed = find_handed()) g_metadata.deallocate(handed, sizeof(*handed));
+        if (handed_blocks* const handed = m_pool.find_handed(k_first_large))
+            g_metadata.deallocate(handed, sizeof(*handed));
         for (class_index c = 0; c < k_class_count; ++c)
             if (m_has_arrays[c])
                 for_each_array(c, [](std::size_t bytes, std::size_t count) {
@@ -172,7 +171,7 @@ public:
 
     // The bytes of blocks of a large class, or of k_exact, that were handed over and came to its list since the last call.
     [[nodiscard]] std::size_t end_handed(class_index c) noexcept {
-        handed_blocks* const handed = c != k_exact ? find_handed() : nullptr;
+        handed_blocks* const handed = m_pool.find_handed(c);
         return handed != nullptr ? handed->end_taken(c) * std::size_t{k_geometry[c].block_bytes} : 0;
     }
 
@@ -402,10 +401,6 @@ private:
     // `is_stalled`: another thread has the lock of the class, and the heap has no free slab.
     [[nodiscard]] void* allocate_deferred(block_request const& what, thread_cache* cache,
                                           bool& is_stalled) noexcept;
-    // acquire: pairs with the release in prepare_hand_over().
-    [[nodiscard]] handed_blocks* find_handed() const noexcept {
-        return m_handed.load(std::memory_order_acquire);
-    }
     // Without memory for it nothing changes.
     void prepare_hand_over() noexcept;
     // False: the caller keeps the block.
@@ -471,9 +466,7 @@ private:
     std::uint32_t m_holds = 0;  // gates stay stopped: one at the bound, one for each thread in stop_every()
     bool m_has_recycled = false;
     std::array<bool, k_class_count> m_has_arrays{};
-    std::array<deferred_list, k_lists> m_deferred{};
-    atomic<handed_blocks*> m_handed{nullptr};  // once it is needed
-    bound_slots m_slots;                       // empty unless at the bound
+    bound_slots m_slots;  // empty unless at the bound
     std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;

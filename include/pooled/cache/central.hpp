@@ -51,16 +51,18 @@ public:
         slab_heap& heap;
         std::uint32_t pool_id;
         bool is_shared;
-        observed<std::uint32_t> bound_epoch{};  // odd: at the bound. Changed under the locks of all classes
-        deferred_list* deferred = nullptr;      // one of each class
-
-        atomic<handed_blocks*> const* handed =
-            nullptr;  // to null, until a thread first hands a large block over
+        observed<std::uint32_t> bound_epoch{};   // odd: at the bound. Changed under the locks of all classes
+        atomic<handed_blocks*> handed{nullptr};  // until a thread first hands a large block over
+        std::array<deferred_list, k_class_count + 1> deferred{};
 
         [[nodiscard]] bool is_at_bound() const noexcept { return bound_epoch % 2 != 0; }
+        // Null for a class that is not large. acquire: pairs with the release in prepare_hand_over().
+        [[nodiscard]] handed_blocks* find_handed(class_index c) const noexcept {
+            return c >= k_first_large && c != k_exact ? handed.load(std::memory_order_acquire) : nullptr;
+        }
     };
 
-    central(context const& pool, class_index c) noexcept
+    central(context& pool, class_index c) noexcept
         : m_mutex(!pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
 
     void lock() noexcept {
@@ -213,9 +215,7 @@ public:
     }
     [[nodiscard]] bool has_recent() const noexcept { return m_recent.count() != 0; }
     // Without the lock, whose next holder does what was deferred.
-    [[nodiscard]] bool has_deferred() const noexcept {
-        return m_pool.deferred != nullptr && !deferred().empty();
-    }
+    [[nodiscard]] bool has_deferred() const noexcept { return !deferred().empty(); }
     // Without the lock. Of large blocks that are handed over; 0 for other classes.
     [[nodiscard]] std::uint32_t handed() const noexcept;
     [[nodiscard]] std::size_t recent_bytes() const noexcept {
@@ -341,8 +341,6 @@ private:
         return true;
     }
     void settle_deferred() noexcept;
-    // Null for classes that are not large.
-    [[nodiscard]] handed_blocks* find_handed() const noexcept;
     // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
     [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
         std::uintptr_t const distance = 4 * blocks.size() * k_geometry[m_class].block_bytes;
@@ -476,7 +474,7 @@ private:
     observed<std::uint32_t> m_slab_units;  // without those that were added without the lock, modulo 2^32
     atomic<std::uint32_t> m_served{0};
     observed<std::uint32_t> m_failed_at;  // the heap's gains() when it had no block; 0: it may have one
-    context const& m_pool;
+    context& m_pool;
     slab_list m_slabs;
     [[no_unique_address]] recent_blocks m_recent;
     // Of the slabs that were ever added without the lock. Who removes one subtracts it from the list's own counts.

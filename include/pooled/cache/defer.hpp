@@ -27,17 +27,12 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// acquire: pairs with the release in prepare_hand_over().
-inline handed_blocks* central::find_handed() const noexcept {
-    if (m_class < k_first_large || m_class == k_exact || m_pool.handed == nullptr) return nullptr;
-    return m_pool.handed->load(std::memory_order_acquire);
-}
 inline std::uint32_t central::handed() const noexcept {
-    handed_blocks const* const all = find_handed();
+    handed_blocks const* const all = m_pool.find_handed(m_class);
     return all != nullptr ? all->count(m_class) : 0;
 }
 inline void central::adopt() noexcept {
-    handed_blocks* const all = find_handed();
+    handed_blocks* const all = m_pool.find_handed(m_class);
     if (all == nullptr) return;
     std::array<void*, std::size_t{handed_blocks::k_batches} * handed_blocks::k_most_blocks> blocks;
     flush({blocks.data(), all->take_all(m_class, blocks.data())}, true);
@@ -154,8 +149,8 @@ POOLED_NOINLINE inline void* cache_set::allocate_deferred(block_request const& w
 }
 
 inline bool cache_set::hand_over(class_index c, thread_cache& cache, void* block) noexcept {
-    handed_blocks* const handed = find_handed();
-    if (handed == nullptr || c == k_exact || cache.classes[c].net_taken() >= 0) return false;
+    handed_blocks* const handed = m_pool.find_handed(c);
+    if (handed == nullptr || cache.classes[c].net_taken() >= 0) return false;
     bool is_taken = false;
     static_cast<void>(inside_gate(&cache, c, [&](class_cache& mine) {
         if ((*this)[c].is_closed()) return;  // as in deallocate_deferred()
@@ -171,7 +166,7 @@ inline bool cache_set::hand_over(class_index c, thread_cache& cache, void* block
     return is_taken;
 }
 inline void* cache_set::take_handed(class_index c, thread_cache& cache) noexcept {
-    handed_blocks* const handed = find_handed();
+    handed_blocks* const handed = m_pool.find_handed(c);
     if (handed == nullptr) return nullptr;
     void* block = nullptr;
     static_cast<void>(inside_gate(&cache, c, [&](class_cache& mine) {
@@ -187,13 +182,13 @@ inline void* cache_set::take_handed(class_index c, thread_cache& cache) noexcept
     return block;
 }
 inline void cache_set::prepare_hand_over() noexcept {
-    if (find_handed() != nullptr || !m_pool.is_shared) return;
+    if (m_pool.handed.load(std::memory_order_relaxed) != nullptr || !m_pool.is_shared) return;
     void* const memory = g_metadata.try_allocate(sizeof(handed_blocks));
     if (memory == nullptr) return;
     auto* const made = ::new (memory) handed_blocks;
-    // release: pairs with the acquires in both find_handed().
+    // release: pairs with the acquire in find_handed().
     handed_blocks* none = nullptr;
-    if (!m_handed.compare_exchange_strong(none, made, std::memory_order_release))
+    if (!m_pool.handed.compare_exchange_strong(none, made, std::memory_order_release))
         g_metadata.deallocate(made, sizeof(*made));
 }
 

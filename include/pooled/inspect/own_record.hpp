@@ -83,6 +83,7 @@ struct record_access<registry> {
                      .description = POOLED_OFFSET(pool_extension, m_description)};
         std::uint32_t const caches = POOLED_OFFSET(pool_memory, m_caches);
         std::uint32_t const slots = caches + POOLED_OFFSET(cache_set, m_slots);
+        std::uint32_t const shared = caches + POOLED_OFFSET(cache_set, m_pool);
         r.of_memory = {.first_cache =
                            caches + POOLED_OFFSET(cache_set, m_all) + POOLED_OFFSET(thread_caches, m_first),
                        .m_slots = slots + POOLED_OFFSET(bound_slots, m_slots),
@@ -92,10 +93,10 @@ struct record_access<registry> {
                        .slot_unit = bound_slots::k_unit,
                        .m_central = caches + POOLED_OFFSET(cache_set, m_central),
                        .central_bytes = size<central>(),
-                       .m_deferred = caches + POOLED_OFFSET(cache_set, m_deferred) +
+                       .m_deferred = shared + POOLED_OFFSET(central::context, deferred) +
                                      POOLED_OFFSET(deferred_list, m_first),
                        .deferred_bytes = size<deferred_list>(),
-                       .m_handed = caches + POOLED_OFFSET(cache_set, m_handed),
+                       .m_handed = shared + POOLED_OFFSET(central::context, handed),
                        .handed_count =
                            handed_blocks::k_classes * handed_blocks::k_batches * handed_blocks::k_most_blocks,
                        .handed_bytes = size<handed_blocks>(),

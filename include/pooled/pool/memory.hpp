@@ -48,7 +48,7 @@ public:
                                                            : default_chunk_bytes(options.max_bytes),
                    .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
                   m_upstream),
-          m_caches({m_slabs, pool_id, is_shared}),
+          m_caches(m_slabs, pool_id, is_shared),
           m_release(m_upstream, m_slabs, m_caches, options.release_unused_after),
           m_options(options) {}
 

@@ -35,7 +35,7 @@ struct record_access<struct of_cache_test> {
     static bool are_barred(cache_set const& set) {
         return set.m_are_slots_barred.load(std::memory_order_relaxed);
     }
-    static deferred_list& deferred_of(cache_set& set, class_index c) { return set.m_deferred[c]; }
+    static deferred_list& deferred_of(cache_set& set, class_index c) { return set.m_pool.deferred[c]; }
 };
 }  // namespace detail
 POOLED_END_NAMESPACE
@@ -110,7 +110,7 @@ protected:
                    from};
     std::array<thread_state, 2> owners{};
     std::array<thread_cache, 2> caches;
-    cache_set set{{heap, k_pool_id, true}};
+    cache_set set{heap, k_pool_id, true};
 };
 
 TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {

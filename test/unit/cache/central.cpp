@@ -272,7 +272,7 @@ TEST_F(central_test, keeps_no_recent_block_when_all_others_came_back_whatever_th
                          .starts_small = false},
                         from);
     ASSERT_TRUE(one_chunk.grow(k_class));
-    central::context const its_pool{one_chunk, k_pool_id, true};
+    central::context its_pool{one_chunk, k_pool_id, true};
     auto const its_list = std::make_unique<central>(its_pool, k_class);
     std::scoped_lock const lock(*its_list);
     std::vector<void*> blocks;
@@ -384,7 +384,7 @@ TEST_F(central_death_test, reports_an_address_behind_the_end_of_a_short_slab) {
                    tiny_source);
     constexpr class_index k_48 = class_for(48, 8);
     ASSERT_TRUE(tiny.grow(k_48));
-    central::context const tiny_pool{tiny, k_pool_id, true};
+    central::context tiny_pool{tiny, k_pool_id, true};
     central small(tiny_pool, k_48);
     std::scoped_lock const lock(small);
     void* const p = small.allocate_one(k_48);

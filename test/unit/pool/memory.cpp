@@ -56,7 +56,7 @@ TEST(memory_release_test, looks_for_a_chunk_to_collapse_in_each_slow_call) {
     bool const before = g_has_huge_pages.exchange(true);
     upstream from{nullptr, 0, false};
     slab_heap heap({k_pool_id, true, false, k_slab_bytes, false}, from);
-    cache_set caches{{heap, k_pool_id, true}};
+    cache_set caches{heap, k_pool_id, true};
     memory_release release(from, heap, caches, std::chrono::hours(1));
     EXPECT_FALSE(release.is_call_due(5));
     ASSERT_TRUE(heap.grow(k_48));
@@ -77,7 +77,7 @@ TEST(memory_release_test, collapses_no_chunk_of_a_pool_that_was_reserved_meanwhi
     bool const before = g_has_huge_pages.exchange(true);
     upstream from{nullptr, 0, false};
     slab_heap heap({k_pool_id, true, false, k_slab_bytes, false}, from);
-    cache_set caches{{heap, k_pool_id, true}};
+    cache_set caches{heap, k_pool_id, true};
     memory_release release(from, heap, caches, std::chrono::hours(1));
     ASSERT_TRUE(heap.grow(k_48));
     slab* const s = heap.allocate(k_48);
