@@ -83,6 +83,7 @@ public:
             return 0;
         return at(address).load(std::memory_order_relaxed);
     }
+    // Whether memory ever arrived near the address: not exact, but sufficient for a prefetch.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool has_leaf(std::uintptr_t address) const noexcept {
         return covers(address) && leaf_of(address) != nullptr;
     }
@@ -127,6 +128,7 @@ private:
     template <class>
     friend struct record_access;
     static constexpr unsigned k_address_bits = 48;
+    static constexpr unsigned k_leaf_bits = LeafBits;
 
     [[nodiscard]] static constexpr std::size_t index_of(std::uintptr_t address) noexcept {
         return address % (std::uintptr_t{1} << LeafBits) / Unit;
@@ -142,16 +144,16 @@ private:
     leaf* m_root[std::size_t{1} << (k_address_bits - LeafBits)]{};
 };
 
-class page_map {
+class page_map : public address_map<k_granule_bytes, 32> {
 public:
     // The entry is empty for addresses outside all pools.
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find(void const* p) const noexcept {
-        return map_entry(m_entries.get(address_of(p)));
+        return map_entry(get(address_of(p)));
     }
 
     // As find(), for an address that the process may read or write: on Linux, the map covers all of those.
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_mapped(void const* p) const noexcept {
-        auto const* const l = m_entries.leaf_of(address_of(p));
+        auto const* const l = leaf_of(address_of(p));
         if (l == nullptr) [[unlikely]]
             return {};
         auto low = static_cast<std::uint32_t>(address_of(p));
@@ -161,31 +163,14 @@ public:
 
     // Requires that `p` lies in memory of a pool.
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_owned(void const* p) const noexcept {
-        return map_entry(m_entries.at(address_of(p)).load(std::memory_order_relaxed));
+        return map_entry(at(address_of(p)).load(std::memory_order_relaxed));
     }
 
 #if POOLED_HAS_CODE
-    // False when the system has no memory for the entries of [base, base + bytes), or when the addresses are beyond the map.
-    [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
-        return m_entries.prepare(base, bytes);
-    }
-
-    // Requires prepare() of the same range.
-    void assign(void const* base, std::size_t bytes, map_entry entry) noexcept {
-        m_entries.assign(base, bytes, entry.bits());
+    void assign(void const* base, std::size_t bytes, map_entry of_pool) noexcept {
+        address_map::assign(base, bytes, of_pool.bits());
     }
 #endif
-
-    // Whether a pool ever had memory near the address: not exact, but sufficient for a prefetch.
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool may_have(std::uintptr_t address) const noexcept {
-        return m_entries.has_leaf(address);
-    }
-
-private:
-    template <class>
-    friend struct record_access;
-    static constexpr unsigned k_leaf_bits = 32;
-    address_map<k_granule_bytes, k_leaf_bits> m_entries;
 };
 
 POOLED_STATE(page_map, g_page_map);

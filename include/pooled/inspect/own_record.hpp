@@ -52,8 +52,7 @@ struct record_access<registry> {
     }
 
     [[nodiscard]] static consteval inspect::record record() noexcept {
-        static_assert(__builtin_offsetof(page_map, m_entries) == 0 &&
-                      __builtin_offsetof(decltype(page_map::m_entries), m_root) == 0);
+        static_assert(__builtin_offsetof(page_map, m_root) == 0);
         static_assert(sizeof(raw_mutex) == sizeof(std::uint32_t) && sizeof(slab_list) == 2 * sizeof(void*));
         inspect::record r;
         r.bytes = size<inspect::record>();
@@ -65,8 +64,7 @@ struct record_access<registry> {
         r.page_map_bytes = sizeof(page_map);
         r.registry_bytes = sizeof(registry);
         r.arena_bytes = sizeof(metadata_arena);
-        r.map = {.root_entries =
-                     1U << (decltype(page_map::m_entries)::k_address_bits - page_map::k_leaf_bits),
+        r.map = {.root_entries = 1U << (page_map::k_address_bits - page_map::k_leaf_bits),
                  .leaf_bits = page_map::k_leaf_bits,
                  .granule_bytes = static_cast<std::uint32_t>(k_granule_bytes),
                  .pool_shift = map_entry::k_pool_shift,

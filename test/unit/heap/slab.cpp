@@ -276,11 +276,11 @@ TEST(page_map, holds_the_highest_address_and_refuses_what_lies_beyond) {
 
 TEST(page_map, knows_near_which_addresses_it_was_prepared) {
     static page_map map;
-    EXPECT_FALSE(map.may_have(0x5555'0000'0000));
+    EXPECT_FALSE(map.has_leaf(0x5555'0000'0000));
     ASSERT_TRUE(map.prepare(at(0x5555'0000'0000), k_granule_bytes));
-    EXPECT_TRUE(map.may_have(0x5555'0000'0000));
-    EXPECT_FALSE(map.may_have(0x5555'0000'0000 - 1));
-    EXPECT_FALSE(map.may_have(std::uintptr_t{0x5555'0000'0000} << 8)) << "beyond the map";
+    EXPECT_TRUE(map.has_leaf(0x5555'0000'0000));
+    EXPECT_FALSE(map.has_leaf(0x5555'0000'0000 - 1));
+    EXPECT_FALSE(map.has_leaf(std::uintptr_t{0x5555'0000'0000} << 8)) << "beyond the map";
 }
 
 }  // namespace
