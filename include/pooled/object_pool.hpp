@@ -36,7 +36,6 @@
 #include "pooled/unique_ptr.hpp"
 
 #include <iosfwd>
-#include <limits>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -211,10 +210,7 @@ public:
     // How many objects exist: capacity() == in_use() + idle(). An object that only weak_ptrs refer to is in use. Exact when
     // no other thread is acquiring or releasing.
     [[nodiscard]] std::size_t capacity() const noexcept { return m_recycler->count().capacity; }
-    [[nodiscard]] std::size_t in_use() const noexcept {
-        object_counts const counts = m_recycler->count();
-        return counts.capacity - counts.idle;
-    }
+    [[nodiscard]] std::size_t in_use() const noexcept { return m_recycler->count().in_use; }
     [[nodiscard]] std::size_t idle() const noexcept { return m_recycler->count().idle; }
     // The most that were ever in use at once.
     [[nodiscard]] std::size_t high_water() const noexcept { return m_recycler->count().high_water; }
@@ -223,20 +219,13 @@ public:
 
     // All of these at one moment, and the memory. O(threads).
     [[nodiscard]] object_pool_stats stats() const {
-        object_counts const counts = m_recycler->count();
+        object_pool_stats all = m_recycler->count();
         pool_stats const memory = m_recycler->core().stats();
-        std::size_t const bound = m_recycler->bound();
-        return {.name = memory.name,
-                .capacity = counts.capacity,
-                .in_use = counts.capacity - counts.idle,
-                .idle = counts.idle,
-                .high_water = counts.high_water,
-                .waiting = counts.waiting,
-                .max_objects = bound != (std::numeric_limits<std::size_t>::max)() ? bound : 0,
-                .built = counts.built,
-                .slot_bytes = recycler_type::layout::k_bytes,
-                .upstream_bytes = memory.upstream_bytes,
-                .upstream_calls = memory.upstream_calls};
+        all.name = memory.name;
+        all.slot_bytes = recycler_type::layout::k_bytes;
+        all.upstream_bytes = memory.upstream_bytes;
+        all.upstream_calls = memory.upstream_calls;
+        return all;
     }
 
     [[nodiscard]] std::string_view name() const noexcept { return m_recycler->core().name(); }
@@ -244,9 +233,9 @@ public:
     // How many objects are in use, and what else the pool's memory holds. For people: the text is not fixed.
     template <class Traits>
     void live_report(std::basic_ostream<char, Traits>& out) const {
-        object_counts const counts = m_recycler->count();
-        out << "object_pool '" << name() << "': " << counts.capacity - counts.idle << " objects in use, "
-            << counts.idle << " idle\n";
+        object_pool_stats const now = m_recycler->count();
+        out << "object_pool '" << name() << "': " << now.in_use << " objects in use, " << now.idle
+            << " idle\n";
     }
 
 private:

@@ -57,14 +57,6 @@ struct recycle_limits {
 };
 static_assert(sizeof(wait_queue) == 5 * sizeof(void*));
 
-struct object_counts {
-    std::size_t capacity = 0;
-    std::size_t idle = 0;
-    std::size_t high_water = 0;
-    std::size_t waiting = 0;
-    std::uint64_t built = 0;
-};
-
 class recycle_list : public pool_extension {
 public:
     POOLED_API recycle_list(pool_core& core, recycle_limits const& limits) noexcept;
@@ -157,7 +149,8 @@ public:
     // The pool's handle is destroyed: the list ends with its last object.
     POOLED_API void close() noexcept;
 
-    [[nodiscard]] POOLED_API object_counts count() noexcept;
+    // All but the name and the memory.
+    [[nodiscard]] POOLED_API object_pool_stats count() noexcept;
     // Calls `look` on the object that this thread would get, unless that is in another thread's cache, under the lock.
     POOLED_API void inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept;
     [[nodiscard]] POOLED_API bool is_valid() noexcept;

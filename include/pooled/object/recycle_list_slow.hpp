@@ -315,13 +315,17 @@ POOLED_CODE void recycle_list::close() noexcept {
     remove(k_none);
 }
 // Reads without stopping the owners: an object may be counted in two places at that moment.
-POOLED_CODE object_counts recycle_list::count() noexcept {
+POOLED_CODE object_pool_stats recycle_list::count() noexcept {
     scoped_lock const lock(m_core.caches());
     std::size_t const kept = m_idle.size() + m_fresh.size();
-    return {.capacity = m_outside + kept,
-            .idle = kept + detail::smaller<std::size_t>(held(), m_outside),
+    std::size_t const held_now = detail::smaller<std::size_t>(held(), m_outside);
+    return {.name = {},
+            .capacity = m_outside + kept,
+            .in_use = m_outside - held_now,
+            .idle = kept + held_now,
             .high_water = m_high_water,
             .waiting = m_waiters.size(),
+            .max_objects = m_limits.bound != k_size_max ? m_limits.bound : 0,
             .built = m_built};
 }
 POOLED_CODE void recycle_list::inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept {

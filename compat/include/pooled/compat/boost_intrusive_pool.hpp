@@ -648,8 +648,8 @@ private:
         if (stock* const old = std::exchange(m_stock, nullptr)) old->close();
     }
 
-    [[nodiscard]] pooled::detail::object_counts counts() const noexcept {
-        return m_stock != nullptr ? m_stock->count() : pooled::detail::object_counts();
+    [[nodiscard]] pooled::object_pool_stats counts() const noexcept {
+        return m_stock != nullptr ? m_stock->count() : pooled::object_pool_stats();
     }
     [[nodiscard]] Item* take() { return m_stock != nullptr ? m_stock->take() : nullptr; }
 
