@@ -128,13 +128,16 @@ inline std::string pool_stats::to_json() const {
     auto const field = [&out](char const* key, std::uint64_t value) {
         ((out += key) += ':') += std::to_string(value);
     };
-    field(",\"in_use\"", in_use);
-    field(",\"free\"", free);
-    field(",\"cached\"", cached);
-    field(",\"high_water\"", high_water);
-    field(",\"refills\"", refills);
-    field(",\"flushes\"", flushes);
-    field(",\"remote_frees\"", remote_frees);
+    auto const counts = [&field](auto const& of) {
+        field(",\"in_use\"", of.in_use);
+        field(",\"free\"", of.free);
+        field(",\"cached\"", of.cached);
+        field(",\"high_water\"", of.high_water);
+        field(",\"refills\"", of.refills);
+        field(",\"flushes\"", of.flushes);
+        field(",\"remote_frees\"", of.remote_frees);
+    };
+    counts(*this);
     field(",\"bytes_in_use\"", bytes_in_use);
     field(",\"upstream_bytes\"", upstream_bytes);
     field(",\"upstream_calls\"", upstream_calls);
@@ -149,14 +152,8 @@ inline std::string pool_stats::to_json() const {
         if (c.slab_bytes == 0 && c.high_water == 0) continue;
         field(first ? "{\"block_bytes\"" : ",{\"block_bytes\"", c.block_bytes);
         first = false;
-        field(",\"in_use\"", c.in_use);
-        field(",\"free\"", c.free);
-        field(",\"cached\"", c.cached);
-        field(",\"high_water\"", c.high_water);
+        counts(c);
         field(",\"slab_bytes\"", c.slab_bytes);
-        field(",\"refills\"", c.refills);
-        field(",\"flushes\"", c.flushes);
-        field(",\"remote_frees\"", c.remote_frees);
         out += '}';
     }
     return out + "]}";
