@@ -43,13 +43,13 @@ POOLED_STATE(atomic<thread_state const*>, g_fork_survivor, {nullptr});
 POOLED_STATE(observed<std::uint32_t>, g_forks_survived, {});
 POOLED_STATE(atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
 
-class cache_set {
+class cache_set : public lockable<cache_set> {
 public:
     // The last one is that of k_exact, of which no thread caches a block.
     static constexpr class_index k_lists = k_class_count + 1;
 
     cache_set(slab_heap& heap, std::uint32_t pool_id, bool is_shared) noexcept
-        : m_mutex(!is_shared), m_pool{heap, pool_id, is_shared}, m_forks_survived(g_forks_survived) {
+        : lockable(!is_shared), m_pool{heap, pool_id, is_shared}, m_forks_survived(g_forks_survived) {
         for (class_index c = 0; c < k_lists; ++c)
             std::construct_at(&(*this)[c], m_pool, c);
     }
@@ -64,23 +64,6 @@ public:
                     g_metadata.cancel_reservation(bytes, count);
                 });
     }
-
-    void lock() noexcept {
-        m_mutex.lock();
-        forget_dead();
-    }
-    [[nodiscard]] bool try_lock() noexcept {
-        if (!m_mutex.try_lock()) return false;
-        forget_dead();
-        return true;
-    }
-    // As that of a class: false when its holder does not run.
-    [[nodiscard]] bool try_lock_for_a_moment() noexcept {
-        if (!m_mutex.try_lock_for_a_moment()) return false;
-        forget_dead();
-        return true;
-    }
-    void unlock() noexcept { m_mutex.unlock(); }
 
     // Retires the caches of threads that do not exist in this forked child.
     void forget_dead() noexcept {
@@ -358,7 +341,9 @@ public:
             central const& list = (*this)[c];
             if (!list.has_recent() && !list.has_deferred() && list.handed() == 0) continue;
             try_scoped_lock const lock((*this)[c]);
-            if (lock) (*this)[c].drain_recent();
+            if (!lock) continue;
+            (*this)[c].adopt();
+            (*this)[c].drain_recent();
         }
     }
 
@@ -384,6 +369,9 @@ public:
 private:
     template <class>
     friend struct record_access;
+    friend lockable;
+    void on_lock() noexcept { forget_dead(); }
+    void on_unlock() noexcept {}
     [[nodiscard]] static bool is_others(thread_cache const& cache) noexcept {
         return cache.owner != nullptr && cache.owner != &t_state();
     }
@@ -460,7 +448,6 @@ private:
     [[nodiscard]] bool put_at_bound(class_index c, thread_cache* cache, void* block,
                                     bool is_locked = false) noexcept;
 
-    mutex m_mutex;
     central::context m_pool;
     std::uint32_t m_forks_survived;
     std::uint32_t m_holds = 0;  // gates stay stopped: one at the bound, one for each thread in stop_every()

@@ -44,7 +44,7 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-class alignas(k_cache_line) central {
+class alignas(k_cache_line) central : public lockable<central> {
 public:
     // The shared state of all size classes of a pool.
     struct context {
@@ -63,27 +63,7 @@ public:
     };
 
     central(context& pool, class_index c) noexcept
-        : m_mutex(!pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
-
-    void lock() noexcept {
-        m_mutex.lock();
-        settle();
-        adopt();
-    }
-    // For work that may be left out. False: another thread has it.
-    [[nodiscard]] bool try_lock() noexcept {
-        bool const is_mine = m_mutex.try_lock() && settle();
-        if (is_mine) adopt();
-        return is_mine;
-    }
-    // False: another thread has it, and is not running. What was handed over stays where it is until it is needed.
-    [[nodiscard]] bool try_lock_for_a_moment() noexcept {
-        return m_mutex.try_lock_for_a_moment() && settle();
-    }
-    void unlock() noexcept {
-        settle();
-        m_mutex.unlock();
-    }
+        : lockable(!pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
 
     // The four that follow take no lock. They are for the owner of `cache`, which may be empty, inside its gate, when
     // try_lock_for_a_moment() failed.
@@ -149,7 +129,7 @@ public:
         return m_failed_at == m_pool.heap.gains() && !has_deferred();
     }
 
-    // What was handed over comes to the list.
+    // What was handed over comes to the list; it stays where it is until it is needed.
     void adopt() noexcept;
 
     // Requires blocks of the class that are no longer in use. `is_for_another`: another thread is likely to take them. Then the addresses
@@ -261,6 +241,7 @@ public:
     // most `count`. O(slabs).
     [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
         m_mutex.be_patient();  // from now on no system call
+        adopt();
         drain_recent();
         std::size_t free = 0;
         for (slab& s : m_slabs) {
@@ -334,12 +315,13 @@ private:
     [[nodiscard]] deferred_list& deferred() const noexcept { return m_pool.deferred[m_class]; }
     // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
     [[nodiscard]] deferred_blocks* defer_slab(block_request const& what) noexcept;
-    // Does what others have deferred. True.
-    bool settle() noexcept {
+    friend lockable;
+    // What others have deferred.
+    void on_lock() noexcept {
         if (has_deferred()) [[unlikely]]
             settle_deferred();
-        return true;
     }
+    void on_unlock() noexcept { on_lock(); }
     void settle_deferred() noexcept;
     // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
     [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
@@ -466,7 +448,6 @@ private:
         return *s;
     }
 
-    mutex m_mutex;
     bool m_is_closed = false;
     std::uint8_t m_class;
     observed<std::uint8_t> m_misses;

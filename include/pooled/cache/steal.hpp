@@ -30,6 +30,7 @@ inline bool cache_set::steal(class_index c, std::size_t least) noexcept {
     bool has_any = false;
     if (try_scoped_lock const lock((*this)[c]); lock) {
         collect(c);
+        (*this)[c].adopt();
         has_any = (*this)[c].free() != 0;
     }
     resume();

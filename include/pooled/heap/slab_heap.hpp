@@ -36,7 +36,7 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-class slab_heap : private chunk_source {
+class slab_heap : private chunk_source, public lockable<slab_heap> {
 public:
     using chunk_source::refused;
     using chunk_source::shape;
@@ -44,26 +44,13 @@ public:
     using chunk_source::span_request;
     using chunk_source::unit;
     slab_heap(shape const& what, upstream& from) noexcept
-        : chunk_source(what, from), m_mutex(!what.is_shared) {}
+        : chunk_source(what, from), lockable(!what.is_shared) {}
     ~slab_heap() {
         upstream::call under_way(m_upstream);
         intrusive_list<chunk> all;
         for (unsigned turn = 0; !detach_all(all, under_way); ++turn)
             platform::pause(turn);
         return_chunks(all, under_way, refused::abandon);
-    }
-
-    void lock() noexcept {
-        m_mutex.lock();
-        do_apart();
-    }
-    // False: another thread has the lock, and does not run.
-    [[nodiscard]] bool try_lock_for_a_moment() noexcept {
-        return m_mutex.try_lock_for_a_moment() && (do_apart(), true);
-    }
-    void unlock() noexcept {
-        do_apart();
-        m_mutex.unlock();
     }
 
     // Takes all chunks out, including those with blocks in use; return_chunks() returns them to upstream. Requires that no slab is in
@@ -314,10 +301,12 @@ private:
     }
     void leave(slab& s) noexcept;
     void leave(chunk& fresh, upstream::call& under_way) noexcept;
-    void do_apart() noexcept {
+    friend lockable;
+    void on_lock() noexcept {
         if (!m_left_chunks.empty() || !m_left_spans.empty() || !m_fresh_chunks.empty()) [[unlikely]]
             do_apart_slow();
     }
+    void on_unlock() noexcept { on_lock(); }
     void do_apart_slow() noexcept;
 
     // The functions that follow require the lock, unless noted.
@@ -473,7 +462,6 @@ private:
     void end(reservation& r, reservation* to = nullptr) noexcept;
 
     std::uint32_t m_epoch = g_forks_lost;  // when it was constructed
-    mutex m_mutex;
     intrusive_list<chunk> m_chunks;
     atomic<std::int64_t> m_next_collapse{k_no_collapse};  // not before; one thread at a time takes it
     free_spans m_free;

@@ -76,6 +76,35 @@ private:
     atomic<std::uint8_t> m_is_stalled{0};
 };
 
+// A structure with a lock. Whoever takes it does the structure's on_lock() first, and on_unlock() last.
+template <class Of>
+class lockable {
+public:
+    // Out of line: otherwise GCC inlines less of the standard library's code into programs of the hardened build.
+    POOLED_NOINLINE void lock() noexcept {
+        m_mutex.lock();
+        of().on_lock();
+    }
+    // As those of the lock.
+    [[nodiscard]] bool try_lock() noexcept { return m_mutex.try_lock() && (of().on_lock(), true); }
+    [[nodiscard]] bool try_lock_for_a_moment() noexcept {
+        return m_mutex.try_lock_for_a_moment() && (of().on_lock(), true);
+    }
+    void unlock() noexcept {
+        of().on_unlock();
+        m_mutex.unlock();
+    }
+
+protected:
+    explicit lockable(bool is_local) noexcept : m_mutex(is_local) {}
+    detail::mutex m_mutex;
+
+private:
+    template <class>
+    friend struct record_access;
+    [[nodiscard]] Of& of() noexcept { return static_cast<Of&>(*this); }
+};
+
 // Of a lock that the caller has already.
 template <class Mutex>
 class unlock_at_end {

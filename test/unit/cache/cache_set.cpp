@@ -312,6 +312,7 @@ TEST_F(cache_set_test, hands_large_blocks_over_without_the_lock_of_their_class) 
         for (; given != 20; ++given)
             EXPECT_TRUE(give(blocks[given]) || set.deallocate(c, &caches[1], blocks[given]));
         set[c].lock();
+        set[c].adopt();
         EXPECT_EQ(set[c].handed(), 0U) << "who has the lock has what was handed over";
         for (; given != blocks.size(); ++given)
             EXPECT_TRUE(give(blocks[given]));
