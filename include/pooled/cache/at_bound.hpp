@@ -32,7 +32,8 @@ POOLED_NOINLINE inline void cache_set::enter_bound() noexcept {
         hold();
         for_each([](thread_cache& cache) { cache.gate.stop(); });
     }
-    steal_every([&] {
+    with_every([&] {
+        collect_all();
         if (is_at_bound()) return --m_holds, true;  // another thread was faster
         m_slots.begin();
         if (m_pool.is_shared) m_pool.bound_epoch.add(1);

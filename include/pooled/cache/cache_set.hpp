@@ -259,24 +259,19 @@ public:
     // Moves cached blocks of a class to its central free list. False when that has none then: the caches of other threads held less than
     // `least` bytes, or those who hold more are preempted inside their gates. O(threads + blocks moved).
     bool steal(class_index c, std::size_t least) noexcept;
-    // As steal(), for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
-    // block can move. False: `then()` says so, or another thread has the lock of a class, and does not run.
-    template <class Then>
-    bool steal_all(Then&& then) noexcept {
-        return with_all([&] { return collect_all(), then(); });
-    }
+    // Calls `work()` while the caches are stopped and all classes locked, so that no block can move. False: `work()` says so, or another
+    // thread has the lock of a class, and does not run.
+    template <class Work>
+    bool with_all(Work&& work) noexcept;
     // The same until it succeeds. Gives up the lock while it waits.
-    template <class Then>
-    void steal_every(Then&& then) noexcept {
-        with_every([&] { return collect_all(), then(); });
-    }
-    // The same without stealing.
     template <class Work>
     void with_every(Work&& work) noexcept {
         for (unsigned attempt = 0; !with_all(work); ++attempt)
             wait_unlocked(attempt);
     }
-    // As steal_all(), for one class after the other, but for those whose lock has a thread that does not run.
+    // For `work`: as steal(), of all classes, whose recent addresses go to their slabs.
+    void collect_all() noexcept;
+    // The same for one class after the other, but for those whose lock has a thread that does not run.
     void steal_each() noexcept;
     // Empties the caches whose owners took no slow path since the last call: they are idle, or need only what they hold.
     void steal_from_idle() noexcept;
@@ -394,9 +389,6 @@ private:
     // False: the caller keeps the block.
     [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache* cache, void* block) noexcept;
 
-    template <class Work>
-    bool with_all(Work&& work) noexcept;
-    void collect_all() noexcept;
     // Requires a stopped cache, or the caller's.
     void collect_held(thread_cache& cache, class_index c) noexcept {
         if (cache.classes[c].held() == 0) return;

@@ -116,7 +116,7 @@ inline deferred_blocks* central::defer_slab(block_request const& what) noexcept 
     // Before any other thread can have one of the blocks, and free it.
     m_added_blocks.fetch_add(s->total, std::memory_order_relaxed);
     m_added_units.fetch_add(units_of(*s), std::memory_order_relaxed);
-    s->allocate_all(batch->blocks() + s->total);
+    s->take(s->total, batch->blocks() + s->total);
     return batch;
 }
 

@@ -150,9 +150,7 @@ struct alignas(k_cache_line) slab {
         take(taken, top);
         return taken;
     }
-    // The same, of a slab that assign() has left none: all blocks.
-    void allocate_all(void** top) noexcept { take(total, top); }
-    // Requires so many bits.
+    // Requires so many bits; those of a slab that assign() has left none count as no free blocks.
     void take(std::uint32_t const taken, void** top) noexcept {
         std::uint32_t left = taken;
         std::size_t const size = k_geometry[size_class].block_bytes;

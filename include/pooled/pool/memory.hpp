@@ -108,7 +108,8 @@ public:
         auto const detach = [&] {
             scoped_lock const lock(m_caches);
             m_caches.stop_every();
-            return m_caches.steal_all([&] {
+            return m_caches.with_all([&] {
+                m_caches.collect_all();
                 bool const is_done = m_caches.bar_slots() && !m_caches.are_slots_draining() &&
                                      m_slabs.detach_all(all, under_way);
                 for (class_index c = 0; is_done && c < cache_set::k_lists; ++c)
@@ -343,7 +344,8 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
 }
 
 inline bool pool_memory::close() noexcept {
-    return m_caches.steal_all([&] {
+    return m_caches.with_all([&] {
+        m_caches.collect_all();
         std::uint64_t in_use = 0;
         for (class_index c = 0; c < cache_set::k_lists; ++c) {
             m_caches[c].close();

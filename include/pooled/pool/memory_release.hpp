@@ -182,7 +182,7 @@ inline bool memory_release::release_some() noexcept {
 inline void memory_release::release_free() noexcept {
     {
         scoped_lock const lock(m_caches);
-        m_caches.steal_every([] { return true; });
+        m_caches.with_every([this] { return m_caches.collect_all(), true; });
     }
     m_slabs.release_chunks();
 }

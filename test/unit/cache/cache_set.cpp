@@ -45,6 +45,10 @@ namespace {
 using namespace pooled::detail;
 
 bound_slots& slots_of(cache_set& set) { return record_access<of_cache_test>::slots_of(set); }
+template <class Then>
+bool steal_all(cache_set& set, Then&& then) {
+    return set.with_all([&] { return set.collect_all(), then(); });
+}
 deferred_list& deferred_of(cache_set& set, class_index c) {
     return record_access<of_cache_test>::deferred_of(set, c);
 }
@@ -192,7 +196,7 @@ TEST_F(cache_set_test, steals_all_classes_at_one_moment) {
         give_back(cache, k_other, take(cache, k_other, 10));
     }
     std::scoped_lock const lock(set);
-    bool const could_enter = set.steal_all([&] { return caches[0].gate.enter() || caches[1].gate.enter(); });
+    bool const could_enter = steal_all(set, [&] { return caches[0].gate.enter() || caches[1].gate.enter(); });
     EXPECT_FALSE(could_enter);
     EXPECT_EQ(set[k_class].outside() + set[k_other].outside(), 0U);
 }
@@ -267,7 +271,7 @@ TEST_F(cache_set_test, waits_for_no_thread_that_has_the_lock_of_a_class) {
     EXPECT_NE(again.front(), nullptr);
     EXPECT_EQ(std::unique(again.begin(), again.end()), again.end());
     std::scoped_lock const lock(set);
-    set.steal_all([] { return true; });
+    steal_all(set, [] { return true; });
     EXPECT_EQ(set[k_class].outside(), 0U);
     EXPECT_TRUE(set[k_class].is_valid());
     EXPECT_TRUE(heap.is_valid());
@@ -290,7 +294,7 @@ TEST_F(cache_set_test, waits_for_no_thread_that_has_the_lock_of_large_blocks) {
     for (void* const one : blocks)
         EXPECT_TRUE(caches[1].push(k_large_one, one) || set.deallocate(k_large_one, &caches[1], one));
     std::scoped_lock const lock(set);
-    set.steal_all([] { return true; });
+    steal_all(set, [] { return true; });
     EXPECT_EQ(set[k_large_one].outside(), 0U);
     EXPECT_EQ(caches[0].large_bytes + caches[1].large_bytes, 0U);
     EXPECT_TRUE(heap.is_valid());
@@ -341,7 +345,7 @@ TEST_F(cache_set_test, hands_large_blocks_over_without_the_lock_of_their_class) 
         std::sort(again.begin(), again.end());
         EXPECT_EQ(std::unique(again.begin(), again.end()), again.end());
         std::scoped_lock const lock(set);
-        set.steal_all([] { return true; });
+        steal_all(set, [] { return true; });
         EXPECT_EQ(set[c].outside(), 0U);
         EXPECT_TRUE(set[c].is_valid() && heap.is_valid());
     }
@@ -390,7 +394,7 @@ TEST_F(cache_set_test, counts_the_blocks_of_a_slab_before_it_has_the_lock_of_the
     give_back(caches[1], k_class, more);
     give_back(caches[0], k_class, first);
     std::scoped_lock const lock(set);
-    set.steal_all([] { return true; });
+    steal_all(set, [] { return true; });
     EXPECT_EQ(set[k_class].capacity(), 0U);
     EXPECT_EQ(set[k_class].slab_bytes(), 0U);
     EXPECT_GE(set[k_class].note_high_water(0), before + 1);
@@ -682,7 +686,7 @@ TEST_F(cache_set_test, sets_the_bits_of_recent_blocks_when_other_classes_may_nee
     flush_two();
     {
         std::scoped_lock const lock(set);
-        set.steal_all([] { return true; });
+        steal_all(set, [] { return true; });
     }
     EXPECT_FALSE(set[k_class].has_recent());
     for (int i = 0; i < 2; ++i)
