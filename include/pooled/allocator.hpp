@@ -9,16 +9,10 @@
 // Whoever uses an allocator destroys the objects, so none is ever deferred: a list of std::allocate_shared nodes that own one another
 // overflows the stack when it is dropped, if it is long. One of pooled::make_shared does not.
 
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
-
-#include <new>
-#include <type_traits>
 
 POOLED_BEGIN_NAMESPACE
 

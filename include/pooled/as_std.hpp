@@ -8,13 +8,9 @@
 //
 // What rc_ptr deliberately lacks does not compile: docs/counted-pointers.md has the list. As thread-safe as rc_ptr.
 
-#include "pooled/config.hpp"
 #include "pooled/make_shared.hpp"
 #include "pooled/rc_from_this.hpp"
 #include "pooled/rc_ptr.hpp"
-
-#include <memory>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace as_std {

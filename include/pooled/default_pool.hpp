@@ -4,16 +4,11 @@
 // The process-wide pool. Created at its first use, or before that by configure_default_pool(), and never destroyed, so it works
 // before main, in static and thread-local destructors, and in atexit handlers.
 
-#include "pooled/base/atomics.hpp"
-#include "pooled/config.hpp"
 #include "pooled/options.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool.hpp"
 #include "pooled/pool/registry.hpp"
-
-#include <new>
-#include <stdexcept>
 
 POOLED_BEGIN_NAMESPACE
 

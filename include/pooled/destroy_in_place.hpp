@@ -12,8 +12,6 @@
 
 #include "pooled/config.hpp"
 
-#include <type_traits>
-
 POOLED_BEGIN_NAMESPACE
 
 template <class T>

@@ -5,7 +5,6 @@
 
 #include "pooled/config.hpp"
 
-#include <cstdio>
 #include <new>
 
 POOLED_BEGIN_BUILD_NAMESPACE

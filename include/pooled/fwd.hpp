@@ -6,7 +6,6 @@
 #include "pooled/config.hpp"
 
 #include <memory>
-#include <type_traits>
 
 POOLED_BEGIN_BUILD_NAMESPACE
 class exhausted;

@@ -16,12 +16,9 @@
 //
 // Several threads may call them at the same time, for different objects. object_pool.hpp says what they may throw.
 
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 
 #include <concepts>
-#include <memory>
-#include <type_traits>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE

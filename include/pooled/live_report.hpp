@@ -3,12 +3,9 @@
 
 // pool::live_report(): what a pool holds, by type. A header of its own, because few programs print one.
 
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/inspect/live_report.hpp"
 #include "pooled/pool.hpp"
-
-#include <iosfwd>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -10,15 +10,11 @@
 //
 // Thread-safe.
 
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/smart/make.hpp"
 #include "pooled/tail.hpp"
-
-#include <memory>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 

@@ -22,7 +22,6 @@
 // or on_acquire got is idle again. If `create` throws instead of an invalid object, that object is gone. An object whose
 // on_release throws is destroyed and no longer counts under the bound; the exception is discarded.
 
-#include "pooled/config.hpp"
 #include "pooled/error.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/lifecycle.hpp"
@@ -34,12 +33,6 @@
 #include "pooled/rc_ptr.hpp"
 #include "pooled/stats.hpp"
 #include "pooled/unique_ptr.hpp"
-
-#include <iosfwd>
-#include <memory>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 
 #if POOLED_HAS_STOP_TOKEN
 #include <stop_token>

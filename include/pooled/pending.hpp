@@ -9,11 +9,8 @@
 //
 // Moved, not copied. One thread at a time. Destroys what is left when it is itself destroyed; may outlive the pool.
 
-#include "pooled/config.hpp"
 #include "pooled/pool.hpp"
 #include "pooled/teardown/incremental.hpp"
-
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 

@@ -10,9 +10,6 @@
 // A pool may be destroyed while blocks are in use, including those that only weak pointers keep: its memory lives until the last
 // block is returned. Only allocating from it afterwards is undefined.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/options.hpp"
 #include "pooled/pool/concrete_core.hpp"
@@ -23,11 +20,6 @@
 #include "pooled/smart/makers.hpp"
 #include "pooled/smart/standard_control_block.hpp"
 #include "pooled/stats.hpp"
-
-#include <iosfwd>
-#include <memory_resource>
-#include <string_view>
-#include <type_traits>
 
 POOLED_BEGIN_NAMESPACE
 

@@ -4,12 +4,9 @@
 // enable_rc_from_this<T>: a base for those T that need an rc_ptr to themselves in their own members, as
 // std::enable_shared_from_this is for std::shared_ptr. It takes 8 bytes, and is not copied with the object.
 
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/rc_ptr.hpp"
 #include "pooled/smart/counted_object.hpp"
-
-#include <memory>
 
 POOLED_BEGIN_NAMESPACE
 

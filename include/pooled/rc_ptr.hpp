@@ -13,20 +13,13 @@
 //
 // One pointer is for one thread at a time; different pointers to one object are for any thread. O(1).
 
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/drop.hpp"
 #include "pooled/smart/handle.hpp"
 #include "pooled/unique_ptr.hpp"
 
-#include <atomic>
 #include <compare>
-#include <concepts>
-#include <iosfwd>
-#include <memory>
-#include <type_traits>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 

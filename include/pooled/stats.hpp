@@ -4,11 +4,8 @@
 // The statistics of a pool and of an object_pool. Plain structs; exact while no other thread uses the pool, otherwise a snapshot in which each thread's
 // share may lag by its concurrent operations. Taking it costs other threads nothing.
 
-#include "pooled/base/algorithm.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 
-#include <array>
 #include <iosfwd>
 #include <string>
 #include <string_view>

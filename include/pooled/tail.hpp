@@ -4,7 +4,6 @@
 // tail(): the array that follows an object of make_shared_with_tail and its like. The objects are in smart/tailed.hpp: <span> is 17,000
 // lines with libc++, which <pooled/pool.hpp> does not need.
 
-#include "pooled/config.hpp"
 #include "pooled/smart/tailed.hpp"
 
 #include <span>

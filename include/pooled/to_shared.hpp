@@ -9,11 +9,7 @@
 // not know the word where the rc_ptr counts. There is no conversion back, since an object of make_shared has no such word.
 
 #include "pooled/allocator.hpp"
-#include "pooled/config.hpp"
 #include "pooled/rc_ptr.hpp"
-
-#include <memory>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 

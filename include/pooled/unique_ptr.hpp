@@ -7,15 +7,10 @@
 // It converts to a unique_ptr of any base that has a virtual destructor, also one that is not at the object's start. Other bases
 // are refused at compile time, since the object could not be destroyed through them.
 
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/drop.hpp"
-
-#include <atomic>
-#include <concepts>
-#include <type_traits>
 
 POOLED_BEGIN_NAMESPACE
 

@@ -6,8 +6,6 @@
 
 #include "pooled/config.hpp"
 
-#include <type_traits>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

@@ -6,7 +6,6 @@
 // Any thread may call, without a lock, and waits for none. O(1) unless noted. An element's `next` is the list's until the element is taken.
 
 #include "pooled/base/atomics.hpp"
-#include "pooled/config.hpp"
 
 #include <utility>
 

@@ -37,7 +37,6 @@
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 
 #include <array>
 #include <bit>

@@ -12,13 +12,10 @@
 #include "pooled/cache/gate.hpp"
 #include "pooled/cache/steal.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
-
-#include <atomic>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

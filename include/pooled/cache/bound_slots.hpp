@@ -12,14 +12,9 @@
 //
 // Any thread may call. O(1).
 
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/platform.hpp"
-
-#include <array>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

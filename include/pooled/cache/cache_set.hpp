@@ -17,21 +17,15 @@
 // set, too, while another thread has one and does not run.
 // Invariant: what all caches hold of class c <= outside of central c.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/bound_slots.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/cache/handed_blocks.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <array>
 #include <memory>
 
 POOLED_BEGIN_NAMESPACE

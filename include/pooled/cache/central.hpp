@@ -22,15 +22,10 @@
 //             sake, and none when no block is
 // Everything except the counters requires the lock. Refill and flush: O(blocks moved + slabs touched).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/deferred_blocks.hpp"
 #include "pooled/cache/handed_blocks.hpp"
 #include "pooled/cache/recent_blocks.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/apart.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"

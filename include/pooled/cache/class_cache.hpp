@@ -14,11 +14,6 @@
 // Only the owner (inside its gate, or under the class's lock), or a thread that has stopped the owner and holds the class's lock,
 // changes it; net_taken also the owner at the bound, where nothing is held. Sizes may be read at any time. O(1) unless noted.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 
 POOLED_BEGIN_NAMESPACE

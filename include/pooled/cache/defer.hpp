@@ -7,22 +7,15 @@
 //
 // For the owner of a cache, and for a thread without one, for which an empty array stands. O(blocks moved).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/deferred_blocks.hpp"
 #include "pooled/cache/handed_blocks.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
-
-#include <array>
-#include <atomic>
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

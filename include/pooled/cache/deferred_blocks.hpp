@@ -4,11 +4,7 @@
 // What a thread does to the list of a class while another one has its lock and does not run: blocks that the thread frees, or those of a
 // slab that it takes from the heap. Whoever has the lock next sets their bits.
 
-#include "pooled/base/push_list.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
-
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -23,9 +23,7 @@
 // Invariant: the owner between enter() == true and leave(), and a stealing thread between take() == true and resume(), never use the
 // cache at the same time. test/model runs this class under a model checker.
 
-#include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
 POOLED_BEGIN_NAMESPACE

@@ -15,14 +15,8 @@
 //            the leaving side, and emptied by whoever has the side that is here.
 // Any thread may call, and waits for none: a side that another thread has for long is left alone. O(1), but for take_all().
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
-
-#include <array>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -11,12 +11,7 @@
 // Invariant: count <= capacity, a power of two or 0.
 // Guarded by the lock of the class; the count may be read at any time. O(addresses moved).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
-
-#include <bit>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

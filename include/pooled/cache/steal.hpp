@@ -8,13 +8,10 @@
 // Requires the lock of the set. Waits neither for an owner inside its gate nor for the holder of a class's lock that does not run.
 // O(threads + classes + blocks moved).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 
 POOLED_BEGIN_NAMESPACE

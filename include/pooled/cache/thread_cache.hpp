@@ -14,15 +14,8 @@
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
-#include "pooled/config.hpp"
-
-#include <type_traits>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -12,8 +12,6 @@
 //             `exhausted` meanwhile.
 // Any thread may call, and waits for none. O(chunks that other threads took apart meanwhile).
 
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/heap/upstream.hpp"

@@ -15,22 +15,15 @@
 //
 // Any thread may call; O(1). The patterns: for a block that no other thread has; O(bytes). Empty in other builds.
 
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
 #if POOLED_CHECKED
-#include <array>
 #include <cstring>
 #include <memory>
-#include <type_traits>
 #include <typeinfo>
-#include <utility>
 #endif
 
 POOLED_BEGIN_NAMESPACE

@@ -8,10 +8,6 @@
 //
 // Any thread may call. O(granules of the chunk), besides what upstream takes.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/checked_memory.hpp"
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/misuse.hpp"
@@ -20,9 +16,6 @@
 #include "pooled/heap/upstream.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/plugins/copies.hpp"
-
-#include <bit>
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

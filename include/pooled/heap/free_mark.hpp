@@ -13,8 +13,6 @@
 // The secret is chosen before the first block exists. The owner of a block, or the holder of its size class's lock while it is
 // free, may call; O(1). Unused in other builds.
 
-#include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
 POOLED_BEGIN_NAMESPACE

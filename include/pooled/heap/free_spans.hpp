@@ -18,16 +18,7 @@
 //             listed spans are neighbours; granules = their sum; fewest <= granules.
 // Guarded by the heap's lock. O(1) unless noted: a find looks at 4 spans in each of 137 bins at most.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/slab.hpp"
-
-#include <array>
-#include <bit>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -3,13 +3,9 @@
 
 // The messages for misuse, and for bad deallocations those that every build has (the checked build detects more, and earlier).
 
-#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 
-#include <array>
 #include <cstdarg>
-#include <cstdio>
-#include <cstdlib>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -17,10 +17,7 @@
 // Any thread may call any function. Entries are relaxed, because a thread that frees a block received its address, directly or
 // indirectly, from the thread that wrote the entry. O(1); assign: O(granules); prepare: O(leaves).
 
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
 POOLED_BEGIN_NAMESPACE

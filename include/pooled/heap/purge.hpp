@@ -7,18 +7,12 @@
 //
 // Any thread may call; takes the lock of the heap, and not while it calls the system, unless noted. O(spans), besides what the system takes.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/chunk_source.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/heap/upstream.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
-
-#include <atomic>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -7,16 +7,10 @@
 //   reserve() ─▶ reservation, collects spans ─▶ settled ─▶ joins an earlier one for the same classes
 //                                            └▶ failed: its spans are as before
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/chunk_source.hpp"
 #include "pooled/heap/free_spans.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
-
-#include <array>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

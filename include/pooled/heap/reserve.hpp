@@ -5,9 +5,6 @@
 //
 // Any thread may call; takes the lock of the heap, and not while it calls the system. O(spans).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
@@ -15,10 +12,6 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
-
-#include <array>
-#include <atomic>
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

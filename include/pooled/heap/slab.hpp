@@ -25,18 +25,11 @@
 // Chunks are guarded by the lock of the heap. Slabs are guarded by the lock of their class, or by that of the heap while they have none;
 // both are held when the class changes, and any thread may read which it is. O(1); allocate: O(words).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/base/intrusive_list.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <array>
-#include <bit>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

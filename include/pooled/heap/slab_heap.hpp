@@ -13,13 +13,6 @@
 // while upstream runs. Nothing on the way of an allocation or a free waits for a holder that does not run, except at the bound.
 // O(granules of a span) for its entries in the page map, otherwise O(1) unless noted.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/base/push_list.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/checked_memory.hpp"
 #include "pooled/heap/chunk_source.hpp"
 #include "pooled/heap/free_spans.hpp"
@@ -29,9 +22,6 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
-
-#include <array>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -7,18 +7,13 @@
 // Invariant: used() = bytes allocated and not deallocated, including calls in progress; used() <= max_bytes().
 // Any thread may call, and waits for none. O(1), besides what the resource takes, which may use the pool.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/base/sanitizer.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/error.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/platform.hpp"
 
 #include <memory_resource>
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

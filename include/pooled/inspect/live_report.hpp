@@ -13,18 +13,9 @@
 // It takes no lock and stops no thread, so it waits for none. All memory is read by the system (platform::read_own_memory), since a
 // structure may be freed at any moment. Its own memory is mapped pages: it allocates from no pool. Any thread may call. O(blocks in use).
 
-#include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 
-#include <cstdlib>
-#include <iosfwd>
-#include <new>
-#include <utility>
-
 #if POOLED_HAS_CODE
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/inspect/record.hpp"
 #include "pooled/inspect/walk.hpp"

@@ -25,8 +25,6 @@
 #include "pooled/pool/memory.hpp"
 #include "pooled/pool/registry.hpp"
 
-#include <type_traits>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

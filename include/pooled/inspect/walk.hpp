@@ -28,7 +28,6 @@
 
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 
 namespace pooled::inspect {
 

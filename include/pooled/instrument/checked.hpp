@@ -9,13 +9,10 @@
 //
 // A message names the pool, the address, the size, what is wrong and what to do. Any thread may call; O(bytes of the block).
 
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/foreign.hpp"
 #include "pooled/pool/registry.hpp"
 #if POOLED_CHECKED
-#include "pooled/base/bits.hpp"
 #include "pooled/heap/checked_memory.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"

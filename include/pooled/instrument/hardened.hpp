@@ -9,8 +9,6 @@
 // Made for production, it keeps the threads' caches: the one instrument that the inlined code knows. Any thread may call; O(1). Where
 // nothing else is said, only under if constexpr (k_hardened).
 
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"

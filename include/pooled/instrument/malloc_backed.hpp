@@ -17,19 +17,13 @@
 //
 // Any thread may call; without a lock. The words of a block belong to its owner. O(bytes / 16); behind: O(1). Empty in other builds.
 
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/core.hpp"
 
-#include <cstdlib>
-
 #if POOLED_SANITIZE
-#include "pooled/base/bits.hpp"
 #include "pooled/heap/slab.hpp"
 
-#include <new>
 #endif
 
 POOLED_BEGIN_NAMESPACE

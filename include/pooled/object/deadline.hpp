@@ -3,12 +3,8 @@
 
 // How long an acquire of an object_pool waits when no object is idle and none may be built.
 
-#include "pooled/config.hpp"
 #include "pooled/object/wait_queue.hpp"
 #include "pooled/options.hpp"
-
-#include <concepts>
-#include <type_traits>
 
 #if POOLED_HAS_STOP_TOKEN
 #include <stop_token>

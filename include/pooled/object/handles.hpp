@@ -7,7 +7,6 @@
 //                         after the last weak_ptr, recycles the slot
 //   unique_ptr, rc_ptr    the word in front of the object counts, and names a type whose functions do both
 
-#include "pooled/config.hpp"
 #include "pooled/object/recycler.hpp"
 #include "pooled/object/slot.hpp"
 #include "pooled/rc_from_this.hpp"
@@ -17,10 +16,6 @@
 #include "pooled/smart/standard_control_block.hpp"
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/unique_ptr.hpp"
-
-#include <atomic>
-#include <memory>
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

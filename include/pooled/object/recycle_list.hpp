@@ -18,13 +18,9 @@
 // the core's caches. recycle_list_slow.hpp has what no cache serves. O(1), but for entering central mode, discard() and count(): O(threads
 // + idle objects).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/object/recycle_stack.hpp"
 #include "pooled/object/wait_queue.hpp"
 #include "pooled/options.hpp"
@@ -40,8 +36,6 @@
 #endif
 
 #include <memory>
-#include <new>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

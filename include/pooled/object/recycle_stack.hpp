@@ -5,7 +5,6 @@
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 
 #include <array>
 #include <cstring>

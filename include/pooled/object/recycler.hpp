@@ -5,8 +5,6 @@
 //
 // Any thread may call; a local one's for one thread at a time. O(1), but for reserve() and discard_idle(): O(objects).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/config.hpp"
 #include "pooled/error.hpp"
 #include "pooled/heap/checked_memory.hpp"
 #include "pooled/lifecycle.hpp"
@@ -18,14 +16,6 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/smart/counted_object.hpp"
-
-#include <concepts>
-#include <limits>
-#include <memory>
-#include <new>
-#include <stdexcept>
-#include <type_traits>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -15,16 +15,9 @@
 //   idle ──acquire──▶ in use ──last owner──▶ released, watched by weak_ptrs ──last weak_ptr──▶ idle
 //                                            or destroyed, watched by weak_ptrs ─────────────▶ memory
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/object/recycle_list.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/standard_control_block.hpp"
-
-#include <memory>
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -16,9 +16,7 @@
 //
 // A waiter that is woken, stopped or past its deadline learns under the lock whether it has an offer: admit().
 
-#include "pooled/base/atomics.hpp"
 #include "pooled/base/intrusive_list.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
 POOLED_BEGIN_NAMESPACE

@@ -29,9 +29,6 @@
 // Any thread may call. O(1); begin() and forget_others() O(flags).
 
 #include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
 #include <array>

@@ -14,17 +14,13 @@
 // Any thread may call; one lock, taken only on slow paths, and not while the system is asked, but for reserve(). Who finds that its holder
 // does not run takes a region of its own, and leaves what it frees to the lock's next holder. O(1).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/base/intrusive_list.hpp"
 #include "pooled/base/push_list.hpp"
 #include "pooled/base/sanitizer.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <array>
 #include <new>
 
 POOLED_BEGIN_NAMESPACE

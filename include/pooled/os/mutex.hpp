@@ -4,8 +4,6 @@
 // The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate. That of a pool for
 // one thread does nothing. Otherwise as raw_mutex.
 
-#include "pooled/base/atomics.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/os/raw_mutex.hpp"

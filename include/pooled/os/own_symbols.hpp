@@ -10,7 +10,6 @@
 #include "pooled/config.hpp"
 
 #if defined(__linux__) && defined(__ELF__)
-#include <cstdlib>
 #include <utility>
 
 #include <sys/syscall.h>

@@ -12,7 +12,6 @@
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #if !defined(_WIN32)  // first, for the single header, which has the text of each file once
 #include "pooled/os/platform_posix.hpp"
 #endif
@@ -25,7 +24,6 @@
 #endif
 
 #include <concepts>
-#include <cstdio>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -6,9 +6,6 @@
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
-
-#include <cstdlib>
 
 #if POOLED_HAS_CODE
 #include <time.h>

@@ -14,7 +14,6 @@
 #include "pooled/base/bits.hpp"
 
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 POOLED_BEGIN_NAMESPACE

@@ -9,10 +9,7 @@
 // it calls the system (see wait()).
 // Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
 
-#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
-
-#include <atomic>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -17,13 +17,10 @@
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/inspect/record.hpp"
 #if defined(__ELF__)
 #include "pooled/plugins/copies_elf.hpp"
 #endif
-
-#include <bit>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

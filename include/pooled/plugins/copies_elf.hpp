@@ -15,10 +15,7 @@
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #include "pooled/inspect/record.hpp"
-
-#include <cstdio>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -11,20 +11,12 @@
 // Invariant: a closed core has no caches.
 // Any thread may call; a core with a local cache is for one thread at a time.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
 #if POOLED_HAS_CODE
 #include "pooled/pool/memory.hpp"
 #endif
-
-#include <array>
-#include <memory_resource>
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -53,22 +53,17 @@
 //
 // Any thread may call. O(1), besides what the pool's memory takes.
 
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/instrument/hardened.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/foreign.hpp"
 #include "pooled/pool/registry.hpp"
 #if POOLED_HAS_CODE
-#include "pooled/base/bits.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/instrument/checked.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
 #endif
-
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -8,14 +8,11 @@
 //
 // Any thread may call. O(copies).
 
-#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
 #include "pooled/plugins/copies.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/registry.hpp"
-
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

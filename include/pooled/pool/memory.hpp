@@ -13,15 +13,11 @@
 // without any.
 // Any thread may call.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/at_bound.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/defer.hpp"
 #include "pooled/cache/steal.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
@@ -32,7 +28,6 @@
 #include "pooled/stats.hpp"
 
 #include <exception>
-#include <new>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -8,13 +8,9 @@
 // Any thread may call. Takes the locks of the caches, the lists and the heap, one after the other. O(chunks + spans), but for
 // on_slow_call(): O(1), but once per period.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/steal.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/heap/upstream.hpp"
 #include "pooled/options.hpp"

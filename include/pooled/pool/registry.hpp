@@ -11,12 +11,7 @@
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
-#include "pooled/config.hpp"
 #include "pooled/options.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/mutex.hpp"
@@ -30,11 +25,6 @@
 #include "pooled/heap/misuse.hpp"
 #include "pooled/os/metadata.hpp"
 #endif
-
-#include <cstdlib>
-#include <new>
-#include <type_traits>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

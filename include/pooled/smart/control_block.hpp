@@ -6,9 +6,6 @@
 // It is empty, so the control block stays at 16 bytes; a pointer to the pool would add 8. A block of the default pool is allocated
 // here; one of another pool was allocated before, since its type does not name the pool.
 
-#include "pooled/base/sanitizer.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/heap/checked_memory.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
@@ -19,12 +16,6 @@
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
 #include "pooled/teardown/teardown.hpp"
-
-#include <concepts>
-#include <memory>
-#include <new>
-#include <type_traits>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -20,11 +20,6 @@
 // Elements have no extents: the rows of int[n][4] are 4 n elements. They are destroyed from last to first. An array is never deferred;
 // objects that its elements own may be.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/inspect/record.hpp"
 #include "pooled/instrument/hardened.hpp"
@@ -36,8 +31,6 @@
 #include "pooled/teardown/teardown.hpp"
 
 #include <memory>
-#include <new>
-#include <type_traits>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -4,7 +4,6 @@
 // What the checked and the hardened build verify before a handle uses what lies in front of its object: that an object of make_unique or
 // make_rc starts there, and that its owner, or observer, is counted. Any thread may call; O(1).
 
-#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/instrument/checked.hpp"
 #include "pooled/instrument/hardened.hpp"

@@ -3,9 +3,6 @@
 
 // What an rc_ptr consists of. One is for one thread at a time. O(1).
 
-#include "pooled/base/bits.hpp"
-#include "pooled/base/sanitizer.hpp"
-#include "pooled/config.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 POOLED_BEGIN_NAMESPACE

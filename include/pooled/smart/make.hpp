@@ -12,8 +12,6 @@
 //
 // As thread-safe as the pool.
 
-#include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
@@ -26,12 +24,6 @@
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/teardown/incremental.hpp"
 #include "pooled/unique_ptr.hpp"
-
-#include <concepts>
-#include <memory>
-#include <new>
-#include <type_traits>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -9,14 +9,10 @@
 //
 // Those of the process-wide pool are in make_shared.hpp. As thread-safe as the pool.
 
-#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/smart/make.hpp"
 #include "pooled/smart/tailed.hpp"
-
-#include <memory>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -12,11 +12,9 @@
 // the object follows at its alignment; test/unit/smart/standard_control_block.cpp compares all of it with the library in use.
 
 #include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 
 #include <memory>
 #include <new>
-#include <type_traits>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

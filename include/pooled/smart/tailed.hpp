@@ -12,15 +12,9 @@
 //
 // As thread-safe as the pool. O(count), or O(1) where nothing is to be initialised or destroyed.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/smart/counted_object.hpp"
-
-#include <type_traits>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 

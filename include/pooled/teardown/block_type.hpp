@@ -17,10 +17,6 @@
 //   0 ... 127       plain: nothing to destroy; the block is the default pool's, of this size class
 //   128 ... 16383   types
 
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/config.hpp"
 #include "pooled/plugins/copies.hpp"
 
 #include <stdexcept>

@@ -13,9 +13,6 @@
 //
 // Invariant: the stack is empty unless the window is full. One thread at a time. O(1).
 
-#include "pooled/base/bits.hpp"
-#include "pooled/base/sanitizer.hpp"
-#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/teardown/block_type.hpp"

@@ -15,16 +15,12 @@
 // stopped the gate; m_kept under that lock. No destructor runs inside a gate or under a lock of the library. A fibre must not change
 // threads within a destructor that one of these functions runs. O(1), except keep_all: O(threads).
 
-#include "pooled/config.hpp"
 #include "pooled/instrument/malloc_backed.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
 #include "pooled/teardown/teardown.hpp"
 #if POOLED_HAS_CODE
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
-#include "pooled/base/intrusive_list.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/inspect/own_record.hpp"
@@ -34,9 +30,6 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/foreign.hpp"
 #endif
-
-#include <new>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

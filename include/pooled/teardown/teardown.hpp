@@ -29,9 +29,6 @@
 //
 // Table: any thread may call; a lock for each 64 KiB of addresses (shared by those that have the same hash). O(1).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/plugins/copies.hpp"
 #include "pooled/pool/core.hpp"
@@ -40,11 +37,6 @@
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/os/mutex.hpp"
 #endif
-
-#include <array>
-#include <atomic>
-#include <type_traits>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
