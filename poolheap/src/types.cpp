@@ -32,25 +32,6 @@ constexpr control_class k_control_classes[]{
     {"std::__bounded_array_control_block<", 3, {word_rule::libcxx}},
 };
 
-// The word in front of an object of make_rc or make_unique.
-struct counted_header {
-    std::uint32_t type;
-    std::uint64_t weak;
-    std::uint64_t owners;
-
-    explicit counted_header(std::uint64_t word)
-        : type(static_cast<std::uint32_t>(word & 0x3fff)),
-          weak((word >> 14 & 0xffffff) - pooled::inspect::k_no_weak),
-          owners(((word >> 38) + 1) & 0x3ffffff) {}
-
-    // Not two numbers, of 4 bytes or less, nor a floating-point number: these have many observers or owners.
-    [[nodiscard]] bool is_plausible() const {
-        return type >= k_first_type && weak != 0 && weak < pooled::inspect::k_most_weak && owners < 1 << 23;
-    }
-
-private:
-    static constexpr std::uint32_t k_first_type = 128;  // those below have no destructor to name
-};
 constexpr std::size_t k_most_types = 0xfff0;
 
 // "T*" and "std::allocator<T>" as T; "with_tail<T, E>" as "T + n × E".
@@ -186,13 +167,13 @@ type_id_t image_naming::type_of_functor(address manager) {
 type_id_t image_naming::type_of_header(std::span<std::uint64_t const> words) {
     // Behind the length of an array, or what aligns an object.
     for (std::size_t at = 0; at < 2 && at < words.size(); ++at) {
-        counted_header const header(words[at]);
+        pooled::inspect::counted_word const header(words[at]);
         if (!header.is_plausible()) continue;
-        auto const name = m_heap.counted_types.find(header.type);
+        auto const name = m_heap.counted_types.find(static_cast<std::uint32_t>(header.type));
         if (name == m_heap.counted_types.end() || m_heap.find(words[at]).index != k_no_block) continue;
         bool const is_unique = header.owners == 0 && header.weak == 1;
-        auto const [known, is_new] = m_counted.try_emplace(
-            std::uint64_t{header.type} << 2 | at << 1 | std::uint64_t{is_unique}, k_buffer);
+        auto const [known, is_new] =
+            m_counted.try_emplace(header.type << 2 | at << 1 | std::uint64_t{is_unique}, k_buffer);
         if (is_new)
             known->second = add({.name = object_name(pretty(name->second)),
                                  .kind = is_unique ? kind::unique : kind::rc,
@@ -236,7 +217,7 @@ std::optional<counts> image_naming::counts_of(type_id_t id, std::span<std::uint6
     word_rule const& r = (*this)[id].rule;
     counts found;  // the weak count has one for all owners
     if (r.counts == word_rule::header && words.size() > r.header_word) {
-        counted_header const h(words[r.header_word]);
+        pooled::inspect::counted_word const h(words[r.header_word]);
         found = {(*this)[id].kind == kind::unique ? 1 : h.owners, h.weak};
     } else if (r.counts == word_rule::libstdcxx && words.size() >= 2) {
         found = {words[1] & 0xffffffff, words[1] >> 32};

@@ -356,18 +356,13 @@ struct live_state {
     }
     // The same by a word that is a header of make_rc or make_unique.
     [[nodiscard]] std::size_t group_of_header(std::uint64_t word, std::size_t bytes) noexcept {
-        std::uint64_t const number = word & (k_type_numbers - 1);
-        std::uint64_t const weak = (word >> 14 & 0xffffff) - inspect::k_no_weak;
-        std::int64_t const owners = (static_cast<std::int64_t>(word) >> 38) + 1;
-        // Other words have another number of observers, nearly all of them.
-        if (types == nullptr || number < k_first_type_number || weak == 0 || weak >= inspect::k_most_weak ||
-            owners < 0 || owners >= 1 << 23)
-            return k_none;
-        block_type const* const type = types->type_of(number);
+        inspect::counted_word const header(word);
+        if (types == nullptr || header.type < k_first_type_number || !header.is_plausible()) return k_none;
+        block_type const* const type = types->type_of(header.type);
         if (type == nullptr || type->name == nullptr ||
             !g_page_map.find(reinterpret_cast<void*>(word)).empty())
             return k_none;
-        std::uint64_t const key = number << 1 | 1;
+        std::uint64_t const key = header.type << 1 | 1;
         if (std::size_t const known = find_group(key); known != k_none) return known;
         // "… [with T = name]" or "… [T = name]"
         char const* const begin = __builtin_strstr(type->name, "T = ");

@@ -128,6 +128,20 @@ struct record {
     } of_directory = {};
 };
 
+// A word that may be such a header.
+struct counted_word {
+    std::uint64_t type, weak, owners;  // weak: with one for all owners
+
+    constexpr explicit counted_word(std::uint64_t word) noexcept
+        : type(word & 0x3fff),
+          weak((word >> 14 & 0xffffff) - k_no_weak),
+          owners(((word >> 38) + 1) & 0x3ffffff) {}
+    // Not two numbers, of 4 bytes or less, nor a floating-point number: these have many observers or owners.
+    [[nodiscard]] constexpr bool is_plausible() const noexcept {
+        return weak != 0 && weak < k_most_weak && owners < 1 << 23;
+    }
+};
+
 // Of what a pool may have above it. `kind` is the first member of each.
 enum class extension_kind : std::uint32_t { recycle_list = 1, deferred_objects = 2 };
 
