@@ -27,17 +27,13 @@ template <class T, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE rc_ptr<T> make_shared(Args&&... args) {
     return pooled::make_rc<T>(std::forward<Args>(args)...);
 }
-template <detail::unbounded_array T>
-[[nodiscard]] rc_ptr<T> make_shared(std::size_t count) {
-    return pooled::make_rc<T>(count);
+template <detail::array_type T>
+[[nodiscard]] rc_ptr<T> make_shared(detail::length_or_row<T> first) {
+    return pooled::make_rc<T>(first);
 }
 template <detail::unbounded_array T>
 [[nodiscard]] rc_ptr<T> make_shared(std::size_t count, detail::row_of<T> const& value) {
     return pooled::make_rc<T>(count, value);
-}
-template <detail::bounded_array T>
-[[nodiscard]] rc_ptr<T> make_shared(detail::row_of<T> const& value) {
-    return pooled::make_rc<T>(value);
 }
 template <class T, class... Count>
     requires detail::made_of_length<T, Count...>
