@@ -261,11 +261,11 @@ POOLED_THREAD_STATE(char, t_uses_local, {0});
 class local_users {
 public:
     // Once, before the first pool.
-    void create_hook() noexcept;
+    void make_key() noexcept;
     // The calling thread allocates from the pool.
     void on_allocate(std::uint32_t pool_id) noexcept {
         char& mine = t_uses_local();
-        if (mine == 0) mine = m_hook.arm(&mine) ? 1 : 2;
+        if (mine == 0) mine = m_has_key && platform::set_exit_argument(m_key, &mine) ? 1 : 2;
         m_users[pool_id].store(mine == 1 ? &mine : nullptr, std::memory_order_relaxed);
     }
     // False when another thread uses the pool.
@@ -284,15 +284,16 @@ private:
             if (each.load(std::memory_order_relaxed) == user) each.store(nullptr, std::memory_order_release);
     }
 
-    platform::thread_exit_hook
-        m_hook;  // not a thread_local object with a destructor, for which the C library calls malloc
+    std::uintptr_t m_key = 0;
+    bool m_has_key = false;
     std::array<atomic<char*>, k_max_pools> m_users{};  // null: none, or one that has ended
 };
 
 POOLED_STATE(local_users, g_local_users);
 
-inline void local_users::create_hook() noexcept {
-    m_hook.create([](void* user) { g_local_users.on_end(static_cast<char*>(user)); });
+inline void local_users::make_key() noexcept {
+    m_has_key =
+        platform::make_exit_key(m_key, [](void* user) { g_local_users.on_end(static_cast<char*>(user)); });
 }
 
 #endif
@@ -319,7 +320,7 @@ struct dead_cores {
 };
 inline constexpr dead_cores g_dead_cores;
 struct local_users {
-    static void create_hook() noexcept {}
+    static void make_key() noexcept {}
 };
 inline constexpr local_users g_local_users;
 

@@ -83,7 +83,8 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
     // Threads and processes.
     //
     // For each thread in which the argument was set to one that is not null, hook(argument) runs on the thread when it ends, after
-    // the destructors of its thread_local objects if the system can do that. False: not supported.
+    // the destructors of its thread_local objects if the system can do that. False: not supported. Not a thread_local object, for whose
+    // destructor libc calls malloc: with glibc, a thread's control block contains its first 32 keys.
     { System::make_exit_key(word, hook) } noexcept -> std::same_as<bool>;
     { System::set_exit_argument(word, p) } noexcept -> std::same_as<bool>;
     // The bounds of the calling thread's own stack, low and high; they stay as they are where the system does not say. May use malloc.
@@ -197,21 +198,6 @@ struct platform : system_platform {
         return {round_up(address, page), round_down(address + bytes, page)};
     }
 
-    // A per-thread hook. Not a thread_local object, because it runs after all thread_local destructors of the thread where the
-    // system allows that, and arming it allocates no memory (with glibc, a thread's control block contains its first 32 keys).
-    class thread_exit_hook {
-    public:
-        constexpr thread_exit_hook() noexcept = default;
-        // Called once, before the first arm().
-        void create(void (*hook)(void*)) noexcept;
-        // When the calling thread ends, the hook will run with `argument`, which is not null. False: not supported.
-        [[nodiscard]] bool arm(void* argument) const noexcept;
-
-    private:
-        [[maybe_unused]] std::uintptr_t m_key = 0;
-        [[maybe_unused]] bool m_created = false;
-    };
-
     [[nodiscard]] static bool is_barrier_refused() noexcept {
         return g_is_barrier_refused.load(std::memory_order_relaxed);
     }
@@ -319,12 +305,6 @@ inline constexpr waiting k_waiting{
     .lock_attempts = 100, .waiter_spins = 64, .fork_flags = 256, .fork_patience = 200'000'000};
 
 #if POOLED_HAS_CODE
-inline void platform::thread_exit_hook::create(void (*hook)(void*)) noexcept {
-    m_created = make_exit_key(m_key, hook);
-}
-inline bool platform::thread_exit_hook::arm(void* argument) const noexcept {
-    return m_created && set_exit_argument(m_key, argument);
-}
 POOLED_CODE char const* platform::trusted_variable(char const* name) noexcept {
     return system_platform::trusted_variable(name);
 }

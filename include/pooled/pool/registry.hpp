@@ -134,7 +134,8 @@ private:
     // All zero bytes until used: no page of a program's file.
     atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
     intrusive_list<far_array> m_far_arrays;
-    platform::thread_exit_hook m_exit_hook;
+    std::uintptr_t m_exit_key = 0;  // of end_thread()
+    bool m_has_exit_key = false;
     memory_copy m_copy;
     atomic<char const*> m_abi{nullptr};  // of m_copy; null: not known yet
     std::uint32_t m_end = 0;             // no core has a higher id
@@ -205,13 +206,13 @@ inline void registry::prepare() {
     scoped_lock const own(m_mutex);
     if (m_is_ready.load(std::memory_order_relaxed)) return;
     static_cast<void>(platform::has_heavy_barrier());  // asks the system, also for a fork
-    m_exit_hook.create(end_thread);
+    m_has_exit_key = platform::make_exit_key(m_exit_key, end_thread);
     if constexpr (k_hardened) free_mark::choose();
     g_pool_names = [](std::uint32_t id) noexcept {
         pool_core const* const core = g_registry.find(id);
         return core != nullptr ? core->name() : "?";
     };
-    g_local_users.create_hook();
+    g_local_users.make_key();
     auto const retire_dead = [](thread_cache& cache) noexcept {
         for (unsigned attempt = 0; !cache.core->retire(cache); ++attempt)
             platform::pause(attempt);
@@ -281,7 +282,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
     }
     bool const is_refused = platform::is_barrier_refused();
     if (!platform::has_heavy_barrier() || (!for_now && (state.ended || is_refused))) return nullptr;
-    if (!state.armed) state.armed = m_exit_hook.arm(&state);
+    if (!state.armed) state.armed = m_has_exit_key && platform::set_exit_argument(m_exit_key, &state);
     if (!state.armed) return nullptr;
     thread_cache** const entry = entry_for(state, core.id());
     void* const memory = entry == nullptr ? nullptr : g_metadata.try_allocate(sizeof(thread_cache));

@@ -90,12 +90,12 @@ TEST(platform, says_so_when_there_are_no_more_pages) {
 
 TEST(platform, runs_the_exit_hook_once_with_its_argument_when_a_thread_ends) {
     static int runs = 0;
-    static platform::thread_exit_hook hook;
-    hook.create([](void* argument) { *static_cast<int*>(argument) += ++runs; });
+    std::uintptr_t key = 0;
+    ASSERT_TRUE(platform::make_exit_key(key, [](void* argument) { *static_cast<int*>(argument) += ++runs; }));
     int seen = 0;
     std::thread([&] {
-        EXPECT_TRUE(hook.arm(&seen));
-        EXPECT_TRUE(hook.arm(&seen));
+        EXPECT_TRUE(platform::set_exit_argument(key, &seen));
+        EXPECT_TRUE(platform::set_exit_argument(key, &seen));
     }).join();
     EXPECT_EQ(seen, 1);
 }
@@ -107,23 +107,17 @@ TEST(platform, runs_the_exit_hook_after_thread_local_destructors) {
         ~at_end() { *when = ++*order; }
     };
     static int order = 0;
-    static platform::thread_exit_hook hook;
-    hook.create([](void* when) { *static_cast<int*>(when) = ++order; });
+    std::uintptr_t key = 0;
+    ASSERT_TRUE(platform::make_exit_key(key, [](void* when) { *static_cast<int*>(when) = ++order; }));
     int hook_ran = 0;
     int destructor_ran = 0;
     std::thread([&] {
-        EXPECT_TRUE(hook.arm(&hook_ran));
+        EXPECT_TRUE(platform::set_exit_argument(key, &hook_ran));
         static thread_local at_end last{&order, &destructor_ran};
         last.order = &order;
     }).join();
     EXPECT_EQ(destructor_ran, 1);
     EXPECT_EQ(hook_ran, 2);
-}
-
-TEST(platform, arms_no_hook_that_was_never_created) {
-    static platform::thread_exit_hook hook;
-    int unused = 0;
-    EXPECT_FALSE(hook.arm(&unused));
 }
 
 TEST(platform, has_an_answer_about_the_barrier_that_does_not_change) {

@@ -45,13 +45,14 @@ TEST(windows, aligns_pages_with_and_without_VirtualAlloc2) {
 }
 
 TEST(windows, gives_each_thread_variables_that_last_until_its_exit_hook_has_run) {
-    static platform::thread_exit_hook hook;
     static void* seen = nullptr;
-    hook.create([](void* state) { seen = state == &t_state() ? state : nullptr; });
+    std::uintptr_t key = 0;
+    ASSERT_TRUE(
+        platform::make_exit_key(key, [](void* state) { seen = state == &t_state() ? state : nullptr; }));
     void* of_thread = nullptr;
     std::thread([&] {
         of_thread = &t_state();
-        EXPECT_TRUE(hook.arm(of_thread));
+        EXPECT_TRUE(platform::set_exit_argument(key, of_thread));
     }).join();
     EXPECT_EQ(seen, of_thread);
     EXPECT_NE(of_thread, &t_state());
