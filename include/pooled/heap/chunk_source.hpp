@@ -10,9 +10,9 @@
 
 #include "pooled/heap/checked_memory.hpp"
 #include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/free_spans.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
-#include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/plugins/copies.hpp"
@@ -29,14 +29,6 @@ public:
         std::size_t chunk_bytes;
         bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
     };
-    // The span that a slab of class `c` needs: it holds `bytes` at `align`, and has better `granules`.
-    struct span_request {
-        std::size_t granules;
-        std::size_t bytes;
-        std::size_t align = k_granule_bytes;
-        class_index c = k_exact;
-    };
-
     chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}
 
     // Of which chunks are multiples: whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.

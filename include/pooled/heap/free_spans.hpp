@@ -23,6 +23,18 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
+// The span that a slab of class `c` needs: it holds `bytes` at `align`, and has better `granules`.
+struct span_request {
+    std::size_t granules;
+    std::size_t bytes;
+    std::size_t align = k_granule_bytes;
+    class_index c = k_exact;
+
+    [[nodiscard]] bool is_at_least(span_request const& other) const noexcept {
+        return granules >= other.granules && bytes >= other.bytes && align >= other.align;
+    }
+};
+
 class free_spans {
 public:
     static constexpr std::size_t k_exact_bins = 65;  // 0 stays empty
@@ -38,27 +50,14 @@ public:
         m_fewest = detail::smaller(m_fewest, unneeded_granules());
     }
 
-    // What a span must have: at least so many granules, and room for `bytes` at `align`, a power of two.
-    struct wish {
-        std::size_t granules;
-        std::size_t bytes;
-        std::size_t align = 1;
-
-        [[nodiscard]] bool suits(slab const& s) const noexcept {
-            return s.granules >= granules && skip_to(s, align) + bytes <= s.bytes();
-        }
-        [[nodiscard]] bool is_at_least(wish const& other) const noexcept {
-            return granules >= other.granules && bytes >= other.bytes && align >= other.align;
-        }
-    };
     // A span that suits; null: none was found, although there may be one among others of its length that do not.
-    [[nodiscard]] slab* find(wish const& what) noexcept {
+    [[nodiscard]] slab* find(span_request const& what) noexcept {
         if (m_taken != nullptr)
-            if (slab* const next = chunk::after(*m_taken); is_listed(next) && what.suits(*next)) return next;
+            if (slab* const next = chunk::after(*m_taken); is_listed(next) && suits(*next, what)) return next;
         return look(what, k_looks);
     }
     // Null: there is none. O(spans); once there is none, O(1) until one is put.
-    [[nodiscard]] slab* find_any(wish const& what) noexcept {
+    [[nodiscard]] slab* find_any(span_request const& what) noexcept {
         if (what.is_at_least(m_none)) return nullptr;
         slab* const found = look(what, k_all);
         if (found == nullptr) m_none = what;
@@ -174,12 +173,16 @@ private:
     static constexpr std::size_t k_looks = 4;
     static constexpr std::size_t k_all = k_size_max;
 
+    // Has the granules, and room at the alignment.
+    [[nodiscard]] static bool suits(slab const& s, span_request const& what) noexcept {
+        return s.granules >= what.granules && skip_to(s, what.align) + what.bytes <= s.bytes();
+    }
     // At most so many spans of each bin.
-    [[nodiscard]] slab* look(wish const& what, std::size_t most) noexcept {
+    [[nodiscard]] slab* look(span_request const& what, std::size_t most) noexcept {
         for (std::size_t bin = next_bin(bin_of(what.granules)); bin != k_bins; bin = next_bin(bin + 1)) {
             std::size_t left = most;
             for (slab& s : m_bins[bin]) {
-                if (what.suits(s)) return &s;
+                if (suits(s, what)) return &s;
                 if (most == k_all) continue;
                 move_to_end(s);
                 if (--left == 0) break;
@@ -235,8 +238,8 @@ private:
     slab* m_taken = nullptr;  // the last one, unless one was put since
     observed<std::size_t> m_granules;
     std::size_t m_fewest = 0;
-    std::size_t m_lent = 0;                           // granules
-    wish m_none{.granules = k_size_max, .bytes = 0};  // no span suits it
+    std::size_t m_lent = 0;                                   // granules
+    span_request m_none{.granules = k_size_max, .bytes = 0};  // no span suits it
 };
 
 }  // namespace detail

@@ -29,8 +29,6 @@ struct reservation {
 // The latest first. O(reservations), and O(their free spans) where it counts or looks for one.
 class reservation_list : public intrusive_list<reservation> {
 public:
-    using span_request = chunk_source::span_request;
-
     // A free span that is reserved for the class and holds a block; null: none.
     [[nodiscard]] slab* find_reserved(span_request const& what) const noexcept {
         for (reservation const& r : *this)

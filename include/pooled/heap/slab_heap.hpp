@@ -31,7 +31,6 @@ public:
     using chunk_source::refused;
     using chunk_source::shape;
     using chunk_source::span_for;
-    using chunk_source::span_request;
     using chunk_source::unit;
     slab_heap(shape const& what, upstream& from) noexcept
         : chunk_source(what, from), lockable(!what.is_shared) {}
@@ -321,11 +320,10 @@ private:
         return reserved != nullptr ? reserved : find_unreserved(what);
     }
     [[nodiscard]] slab* find_unreserved(span_request const& what) noexcept {
-        free_spans::wish const wish{what.granules, what.bytes, what.align};
-        if (slab* const s = m_free.find(wish)) return s;
+        if (slab* const s = m_free.find(what)) return s;
         bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
         if (is_short || m_was_refused.load(std::memory_order_relaxed))
-            if (slab* const s = m_free.find_any(wish)) return s;
+            if (slab* const s = m_free.find_any(what)) return s;
         for (std::size_t most = what.granules; slab* const s = m_free.find_shorter(most);
              most = s->granules) {
             if (s->bytes() < what.bytes) break;

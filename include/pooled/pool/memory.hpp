@@ -295,7 +295,7 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     // A block that no class serves shares no span with others, so as many are reserved of each kind.
     bool const are_apart = smaller != k_exact && (a.c == k_exact || b == k_exact);
     class_index const larger = are_apart ? smaller : detail::larger(a.c, b);
-    slab_heap::span_request const what = m_slabs.span_for({larger, a.bytes, a.align});
+    span_request const what = m_slabs.span_for({larger, a.bytes, a.align});
     // A request beyond the bound or the address space is refused before any chunk is requested.
     std::size_t const all = saturating_multiply(count, what.bytes);
     if (all > m_upstream.max_bytes()) return false;

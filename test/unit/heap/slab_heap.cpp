@@ -48,12 +48,12 @@ slab_heap::shape shape_of(std::size_t chunk_bytes, bool has_small_slabs = false)
             .starts_small = false};
 }
 
-[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::attempt& by, slab_heap::span_request const& what,
+[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::attempt& by, span_request const& what,
                            std::size_t count) {
     return heap.reserve(by, what, [&] { return heap.claim(by, what, count); });
 }
 // All of it, or nothing.
-[[nodiscard]] bool reserve(slab_heap& heap, slab_heap::span_request const& what, std::size_t count) {
+[[nodiscard]] bool reserve(slab_heap& heap, span_request const& what, std::size_t count) {
     slab_heap::attempt mine(heap, {what.c, what.c});
     bool const is_done = reserve(heap, mine, what, count);
     if (is_done) mine.settle();
