@@ -179,8 +179,21 @@ void start() {
 // called; without one, an exception is thrown. Of malloc: null and errno.
 enum class failure : bool { throws, returns_null };
 
+// A block of a large class that the inlined code serves, from the array of the thread's cache, or null.
+[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_large(std::size_t bytes, std::size_t align) noexcept {
+    if (!k_has_hot_path || bytes <= k_max_block_bytes || bytes > k_max_inlined_bytes || align > k_new_align)
+        return nullptr;
+    thread_cache* const cache = in_default_pool::enter();
+    if (cache == nullptr) return nullptr;
+    void* const block =
+        cache->class_at(thread_cache::offset_of(class_for(bytes, k_new_align))).pop_above_floor();
+    cache->gate.leave();
+    return block;
+}
+
 template <failure Failure>
 [[nodiscard]] POOLED_NOINLINE void* allocate_slow_new(std::size_t bytes, std::size_t align) {
+    if (void* const block = pop_large(bytes, align)) return block;
     for (;;) {
         void* p = nullptr;
 #if POOLED_REPLACES_MALLOC
