@@ -24,11 +24,11 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
     fork_pass const pass;
     m_apart.fetch_add(k_begins_apart, std::memory_order_relaxed);
     std_atomics::full_barrier();  // pairs with that in was_alone()
-    // All of a span: the lock's holder may read how long it is. A shorter one, if the bound allows no more.
-    bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
+    // All of a span: the lock's holder may read how long it is. A shorter one, if there is no more.
+    bool const is_last = has_no_more(what);
     slab* taken = m_left_spans.take_one(k_looks_apart, [&](slab& s) {
         return s.size_class == k_left && s.reserved_for == nullptr && s.bytes() >= what.bytes &&
-               (s.granules == what.granules || (is_short && s.granules < what.granules)) &&
+               (s.granules == what.granules || (is_last && s.granules < what.granules)) &&
                address_of(s.memory()) % what.align == 0;
     });
     chunk* const mine = taken != nullptr ? nullptr : m_fresh_chunks.take_one(~0U, [&](chunk& c) {

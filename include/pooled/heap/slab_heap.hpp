@@ -93,7 +93,7 @@ public:
         if (taken != nullptr) map(*taken);
         return taken;
     }
-    // Changes when a span becomes free, or when one was looked for in vain without the lock; not 0. Without the lock.
+    // Changes when a span becomes free, or may serve more requests, or when one was looked for in vain without the lock; not 0. Without the lock.
     // acquire: pairs with the release in note_gain().
     [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains.load(std::memory_order_acquire); }
     // False, too, when another thread has the lock and does not run.
@@ -267,18 +267,29 @@ private:
     static constexpr std::int64_t k_no_collapse = INT64_MAX;
     static constexpr std::int64_t k_collapsing = k_no_collapse - 1;  // a thread is at it
 
-    // As take_chunk(). When the heap cannot grow, all free spans are looked at until it can again, so that a bound is exact.
+    // As take_chunk(). When the heap cannot grow, all free spans are looked at, and shorter ones serve, until it can again, so that a bound
+    // is exact.
     [[nodiscard]] chunk* take_or_note(span_request const& what, upstream::call& under_way,
                                       bool for_one = false) {
         POOLED_TRY {
             chunk* const fresh = take_chunk(what, under_way, for_one);
-            if (fresh == nullptr) m_was_refused.store(true, std::memory_order_relaxed);
+            if (fresh == nullptr) note_refusal();
             return fresh;
         }
         POOLED_CATCH(...) {
-            m_was_refused.store(true, std::memory_order_relaxed);
+            note_refusal();
             POOLED_RETHROW;
         }
+    }
+    // Whoever looked for a span in vain may find one now.
+    void note_refusal() noexcept {
+        if (!m_was_refused.exchange(true, std::memory_order_relaxed)) note_gain();
+    }
+
+    // Whether the bound does not allow such a span more, or upstream does not have it.
+    [[nodiscard]] bool has_no_more(span_request const& what) const noexcept {
+        return m_upstream.available() < what.granules * k_granule_bytes ||
+               m_was_refused.load(std::memory_order_relaxed);
     }
 
     // What is done without the lock while its holder does not run: heap/apart.hpp.
@@ -314,20 +325,20 @@ private:
     }
 
     // A free span, first of those reserved for the class: of the best length or longer; else a shorter one of which at most an eighth is
-    // left over, or, when the bound allows no more or the chunk is shorter, any that holds a block.
+    // left over, or, when there is no more or the chunk is shorter, any that holds a block.
     [[nodiscard]] slab* find_span(span_request const& what) noexcept {
         slab* const reserved = m_reservations.find_reserved(what);
         return reserved != nullptr ? reserved : find_unreserved(what);
     }
     [[nodiscard]] slab* find_unreserved(span_request const& what) noexcept {
         if (slab* const s = m_free.find(what)) return s;
-        bool const is_short = m_upstream.available() < what.granules * k_granule_bytes;
-        if (is_short || m_was_refused.load(std::memory_order_relaxed))
+        bool const is_last = has_no_more(what);
+        if (is_last)
             if (slab* const s = m_free.find_any(what)) return s;
         for (std::size_t most = what.granules; slab* const s = m_free.find_shorter(most);
              most = s->granules) {
             if (s->bytes() < what.bytes) break;
-            if (is_short || s->owner->granules < what.granules || k_geometry[what.c].uses(s->bytes()))
+            if (is_last || s->owner->granules < what.granules || k_geometry[what.c].uses(s->bytes()))
                 return s;
         }
         return nullptr;

@@ -16,8 +16,10 @@
 #include <cstddef>
 #include <initializer_list>
 #include <memory_resource>
+#include <new>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -153,6 +155,19 @@ TYPED_TEST(bounded, pool_refuses_a_large_block_and_serves_a_shorter_one) {
     EXPECT_NE(shorter, nullptr);
     pool.deallocate(shorter, 600 * k_kib);
     pool.deallocate(first, 300 * k_kib);
+}
+
+// As at a bound, a slab has what is left.
+TYPED_TEST(bounded, pool_uses_what_is_left_of_its_chunk_when_upstream_gives_no_more) {
+    test::hooked_upstream once(this->upstream, [is_first = true](std::size_t) mutable {
+        if (!std::exchange(is_first, false)) throw std::bad_alloc();
+    });
+    TypeParam pool{{.chunk_bytes = k_mib, .upstream = &once}};
+    test::held_blocks blocks(pool, 48 * k_kib, 8);
+    blocks.take(k_mib / (48 * k_kib));
+    void* const last = pool.try_allocate(10'000);
+    EXPECT_NE(last, nullptr) << "16 KiB are free";
+    pool.deallocate(last, 10'000);
 }
 
 // What is returned to make room for the reservation empties slabs whose free blocks were counted before.
