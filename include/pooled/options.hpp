@@ -6,8 +6,14 @@
 #include "pooled/config.hpp"
 
 #include <memory_resource>
-#include <shared_mutex>  // includes std::chrono's durations and clocks, but not its calendar: 5,000 lines less than <chrono>, 27,000 with libc++
 #include <string_view>
+
+// For std::chrono's durations and clocks, without its calendar: 5,000 lines less than <chrono>, 27,000 with libc++.
+#if defined(_LIBCPP_VERSION)
+#include <semaphore>
+#else
+#include <shared_mutex>  // that of libstdc++ is included by <memory_resource>
+#endif
 
 POOLED_BEGIN_NAMESPACE
 
