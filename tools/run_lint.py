@@ -127,6 +127,10 @@ def check_systems(link: bool) -> bool:
         return all(list(workers.map(builds, UNTESTED_SYSTEMS)))
 
 
+def check_mutants() -> bool:
+    return run(sys.executable, "tools/run_mutants.py", "--check")
+
+
 def check_shell() -> bool:
     return all(run("bash", "-n", script) for script in ("tools/setup", "tools/build_mallocs", ".ci/run"))
 
@@ -160,6 +164,7 @@ def main(argv: list[str]) -> int:
         "tidy": check_tidy,
         "systems": lambda: check_systems(link=bool(argv)),
         "python": check_python,
+        "mutants": check_mutants,
         "shell": check_shell,
         "workflows": check_workflows,
     }
