@@ -89,8 +89,9 @@ public:
     // its hands. Whoever has had the lock of each class since deferrals() says so.
     void enter_deferral() noexcept {
         m_draining.fetch_add(1, std::memory_order_relaxed);
-        // acquire: pairs with the release in begin(); what was done to the caller's cache is seen.
-        m_deferrals.fetch_add(1, std::memory_order_acquire);
+        // acquire: pairs with the release in begin(); what was done to the caller's cache is seen. release: pairs with the acquire in pop();
+        // who has counted this deferral sees that it is not over.
+        m_deferrals.fetch_add(1, std::memory_order_acq_rel);
         std::atomic_thread_fence(std::memory_order_release);  // who finds the list empty sees that
     }
     void leave_deferral() noexcept {

@@ -20,6 +20,25 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
+inline slab* slab_heap::allocate(block_request const& what, bool may_wait, bool are_free) noexcept {
+    span_request const wanted = span_for(what);
+    slab* taken = nullptr;
+    for (unsigned turn = 0;; platform::pause(turn++)) {
+        // acquire: pairs with the release in allocate_apart().
+        std::uint64_t const apart = m_apart.load(std::memory_order_acquire);
+        try_scoped_lock const lock(*this, may_wait && turn != 0);
+        if (!lock) {
+            taken = allocate_apart(wanted, are_free);
+        } else if (slab* const s = find_span(wanted)) {
+            begin_use(*(taken = &hold(*s, wanted)), what.c, are_free);
+            note_use(*taken);
+        }
+        if (taken != nullptr || !may_wait || (lock && was_alone(apart))) break;
+    }
+    if (taken != nullptr) map(*taken);
+    return taken;
+}
+
 POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what, bool are_free) noexcept {
     fork_pass const pass;
     m_apart.fetch_add(k_begins_apart, std::memory_order_relaxed);

@@ -73,26 +73,10 @@ public:
         return bytes;
     }
 
-    // A slab with all blocks free; null: the caller must call grow(). `may_wait`: for the lock, at the bound, where null means that
-    // there is none. `are_free`: as for slab::assign().
+    // A slab with all blocks free; null: the caller must call grow(). `may_wait`: for the lock, at the bound, before null, which means
+    // there that there is none. `are_free`: as for slab::assign().
     [[nodiscard]] slab* allocate(block_request const& what, bool may_wait = false,
-                                 bool are_free = true) noexcept {
-        span_request const wanted = span_for(what);
-        slab* taken = nullptr;
-        for (unsigned turn = 0;; platform::pause(turn++)) {
-            // acquire: pairs with the release in allocate_apart().
-            std::uint64_t const apart = m_apart.load(std::memory_order_acquire);
-            if (try_scoped_lock const lock(*this, may_wait); !lock) {
-                taken = allocate_apart(wanted, are_free);
-            } else if (slab* const s = find_span(wanted)) {
-                begin_use(*(taken = &hold(*s, wanted)), what.c, are_free);
-                note_use(*taken);
-            }
-            if (taken != nullptr || !may_wait || was_alone(apart)) break;
-        }
-        if (taken != nullptr) map(*taken);
-        return taken;
-    }
+                                 bool are_free = true) noexcept;
     // Changes when a span becomes free, or may serve more requests, or when one was looked for in vain without the lock; not 0. Without the lock.
     // acquire: pairs with the release in note_gain().
     [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains.load(std::memory_order_acquire); }
@@ -240,7 +224,8 @@ public:
         return lock ? m_free.unneeded_granules() * k_granule_bytes : 0;
     }
 
-    [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes; }  // without the lock
+    // Without the lock. acquire: pairs with the release in detach().
+    [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes.acquire(); }
 
     // Checks every structure. O(granules).
     [[nodiscard]] bool is_valid() noexcept {
@@ -392,7 +377,8 @@ private:
     }
     chunk& detach(chunk& c) noexcept {
         m_free.forget(c);
-        if (c.held == 0) m_empty_bytes.subtract(c.bytes);
+        // release: pairs with the acquire in empty_bytes(); that the call has begun is seen.
+        if (c.held == 0) m_empty_bytes.publish(m_empty_bytes - c.bytes);
         unlist(c);
         return c;
     }

@@ -133,7 +133,8 @@ public:
     [[nodiscard]] bool has_failed(std::size_t bytes) const noexcept {
         return (POOLED_HAS_EXCEPTIONS == 0 || t_returns_null()) && available() >= bytes;
     }
-    [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
+    // acquire: pairs with the release in count(); that its call has begun is seen.
+    [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_acquire); }
     // The most that it ever was, with what upstream was asked for and refused.
     [[nodiscard]] std::size_t most_used() const noexcept { return m_most.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
@@ -142,9 +143,9 @@ public:
     // was `before`.
     [[nodiscard]] bool may_give_soon(std::size_t bytes, std::uint64_t before) const noexcept {
         std::size_t const unit = m_max < k_granule_bytes ? 1 : k_granule_bytes;
-        // acquire: pairs with the releases in count(), and in ~call.
-        return round_up(bytes, unit) <= room(m_used.load(std::memory_order_acquire)) ||
-               m_under_way.load(std::memory_order_acquire) > 0 || calls_ended() != before;
+        // acquire: pairs with the release in ~call.
+        return round_up(bytes, unit) <= available() || m_under_way.load(std::memory_order_acquire) > 0 ||
+               calls_ended() != before;
     }
 
     // How many calls have ended. acquire: pairs with the release in ~call.
@@ -189,7 +190,7 @@ private:
         std::size_t before = used();
         do
             if (bytes > room(before)) return false;
-        // release: pairs with the acquire in may_give_soon(); that the call has begun is seen.
+        // release: pairs with the acquire in used().
         while (counts(under_way) &&
                !m_used.compare_exchange_strong(before, before + bytes, std::memory_order_release));
         under_way.add(bytes);

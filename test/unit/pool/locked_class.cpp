@@ -528,6 +528,35 @@ TEST_F(a_full_pool, finds_what_was_deferred_before_it_reports_exhaustion) {
     }
 }
 
+// Also for blocks of another class, and those that would have longer slabs otherwise.
+TEST_F(a_full_pool, serves_what_was_freed_while_the_lock_of_the_heap_is_held) {
+    pooled::pool larger{{.max_bytes = k_small_pool_bytes}};
+    for (auto const& [full, other] : {std::pair{&pool, std::size_t{15'000}}, {&larger, 20'000}}) {
+        std::vector<void*> mine;
+        auto const fill = [&] {
+            while (void* const p = full->try_allocate(k_bytes))
+                mine.push_back(p);
+            return mine.size();
+        };
+        give_back(all.size());
+        std::size_t const count = fill();
+        preempted_holder holder(heap_of(*full));
+        for (void* const p : mine)
+            full->deallocate(p, k_bytes);
+        mine.clear();
+        void* const one = full->try_allocate(other);
+        EXPECT_NE(one, nullptr);
+        while (mine.size() < count / 2)
+            mine.push_back(full->allocate(k_bytes));
+        EXPECT_TRUE(holder.leave());
+        full->deallocate(one, other);
+        EXPECT_GE(fill(), count);
+        EXPECT_TRUE(test::is_valid(*full));
+        for (void* const p : mine)
+            full->deallocate(p, k_bytes);
+    }
+}
+
 TEST_F(a_full_pool, reports_no_exhaustion_while_a_thread_looks_at_what_was_left) {
     slab_heap& heap = heap_of(pool);
     preempted_holder holder(heap);
