@@ -20,6 +20,8 @@
 
 #include "pooled/heap/slab.hpp"
 
+#include <utility>
+
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
