@@ -94,12 +94,13 @@ public:
     }
 
 protected:
-    explicit lockable(bool is_local) noexcept : m_mutex(is_local) {}
     detail::mutex m_mutex;
 
 private:
+    friend Of;
     template <class>
     friend struct record_access;
+    explicit lockable(bool is_local) noexcept : m_mutex(is_local) {}
     [[nodiscard]] Of& of() noexcept { return static_cast<Of&>(*this); }
 };
 
