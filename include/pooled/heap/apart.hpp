@@ -24,8 +24,7 @@ inline slab* slab_heap::allocate(block_request const& what, bool may_wait, bool 
     span_request const wanted = span_for(what);
     slab* taken = nullptr;
     for (unsigned turn = 0;; platform::pause(turn++)) {
-        // acquire: pairs with the release in allocate_apart().
-        std::uint64_t const apart = m_apart.load(std::memory_order_acquire);
+        std::uint64_t const before = apart();
         try_scoped_lock const lock(*this, may_wait && turn != 0);
         if (!lock) {
             taken = allocate_apart(wanted, are_free);
@@ -33,7 +32,7 @@ inline slab* slab_heap::allocate(block_request const& what, bool may_wait, bool 
             begin_use(*(taken = &hold(*s, wanted)), what.c, are_free);
             note_use(*taken);
         }
-        if (taken != nullptr || !may_wait || (lock && was_alone(apart))) break;
+        if (taken != nullptr || !may_wait || (lock && was_alone(before))) break;
     }
     if (taken != nullptr) map(*taken);
     return taken;
@@ -73,7 +72,7 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
     }
     if (rest != nullptr) m_left_spans.push(*rest);
     note_gain();
-    // release: pairs with the acquire in allocate(); what was put back is seen.
+    // release: pairs with the acquire in apart(); what was put back is seen.
     m_apart.fetch_sub(1, std::memory_order_release);
     return taken;
 }

@@ -77,6 +77,13 @@ public:
     // there that there is none. `are_free`: as for slab::assign().
     [[nodiscard]] slab* allocate(block_request const& what, bool may_wait = false,
                                  bool are_free = true) noexcept;
+    // Whether nobody has looked for a span without the lock since apart() was `before`: such a thread may have free spans in its hands.
+    [[nodiscard]] bool was_alone(std::uint64_t before) const noexcept {
+        std_atomics::full_barrier();  // pairs with that in allocate_apart()
+        return static_cast<std::uint32_t>(before) == 0 && m_apart.load(std::memory_order_relaxed) == before;
+    }
+    // acquire: pairs with the release in allocate_apart(); what was put back is seen.
+    [[nodiscard]] std::uint64_t apart() const noexcept { return m_apart.load(std::memory_order_acquire); }
     // Changes when a span becomes free, or may serve more requests, or when one was looked for in vain without the lock; not 0. Without the lock.
     // acquire: pairs with the release in note_gain().
     [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains.load(std::memory_order_acquire); }
@@ -279,11 +286,6 @@ private:
 
     // What is done without the lock while its holder does not run: heap/apart.hpp.
     [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
-    // Whether nobody was in allocate_apart() since m_apart was `before`.
-    [[nodiscard]] bool was_alone(std::uint64_t before) const noexcept {
-        std_atomics::full_barrier();  // pairs with that in allocate_apart()
-        return static_cast<std::uint32_t>(before) == 0 && m_apart.load(std::memory_order_relaxed) == before;
-    }
     void leave(slab& s) noexcept;
     void leave(chunk& fresh, upstream::call& under_way) noexcept;
     friend lockable;

@@ -325,12 +325,13 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since.
     bool const is_of_one_class = smaller == larger;
     if (!attempt(is_of_one_class))
-        for (;;) {
+        for (unsigned turn = 0;; platform::pause(turn++)) {
             m_release.release_free();
             std::uint64_t const before = m_upstream.calls_ended();
+            std::uint64_t const apart = m_slabs.apart();
             // If all objects are of one class, a bound that is just large enough for them suffices.
             if (attempt(is_of_one_class) || (!is_of_one_class && attempt(true))) break;
-            if (!m_upstream.wait_for_call(before)) return false;
+            if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
         }
     if (m_options.touch_reserved) m_slabs.touch(mine);
     if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;

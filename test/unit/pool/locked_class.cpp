@@ -578,6 +578,24 @@ TEST_F(a_full_pool, reports_no_exhaustion_while_a_thread_looks_at_what_was_left)
     EXPECT_EQ(all.size(), m_count);
 }
 
+TEST_F(a_full_pool, is_reserved_although_a_thread_looks_at_what_was_left) {
+    slab_heap& heap = heap_of(pool);
+    preempted_holder holder(heap);
+    give_back(all.size());
+    slab* const left = record_access<of_this_test>::begin_apart(heap);
+    ASSERT_NE(left, nullptr);
+    EXPECT_TRUE(holder.leave());
+    std::atomic<bool> is_over{false};
+    std::thread reserves([&] {
+        EXPECT_NO_THROW(pool.reserve_bytes(m_count, k_bytes));
+        is_over = true;
+    });
+    for (int i = 0; i < 10 && !is_over; ++i)
+        std::this_thread::sleep_for(k_long);  // else it might not have looked yet
+    record_access<of_this_test>::end_apart(heap, left);
+    reserves.join();
+}
+
 // Each block that no class serves has its own size.
 TEST(a_full_pool_of_large_blocks, gives_no_shorter_one_that_was_freed_while_their_lock_is_held) {
     constexpr std::size_t k_shorter = std::size_t{272} << 10;
