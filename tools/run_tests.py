@@ -51,7 +51,8 @@ TARGETS = {
     "configuration": [],
     "poolheap": ["poolheap", "poolheap-tests"],
     # Installed from the build directory.
-    "consumer": [f"pooled_{each}" for each in ("shared", "static", "new_delete", "new", "malloc", "malloc_preload")],
+    "consumer": [f"pooled_{each}" for each in ("shared", "static", "new_delete", "new", "malloc", "malloc_preload")]
+    + ["poolheap"],
 }
 OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model"]
 OF_TESTS += ["plugins", "fibres", "new_delete", "malloc"]
