@@ -74,9 +74,10 @@ def children(pid: int) -> list[int]:
 
 
 def started(*words, **how) -> subprocess.Popen:
-    """A command as a process of its own, in a group of its own, so that a signal to it reaches nobody else."""
+    """A command as a process of its own, in a group of its own, so that a signal to it reaches nobody else. SIGHUP ends
+    it also where the tests run under nohup."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-    command = [sys.executable, "-m", "poolbench", *map(str, words)]
+    command = ["env", "--default-signal=HUP", sys.executable, "-m", "poolbench", *map(str, words)]
     return subprocess.Popen(command, cwd=where.PACKAGE.parent, **streams, **how)
 
 
