@@ -464,6 +464,14 @@ protected:
         for (; count != 0; --count, all.pop_back())
             pool.deallocate(all.back(), k_bytes);
     }
+    // Frees all blocks while the heap's lock is held, and is then a thread that has in its hands what was left. Until end_apart().
+    [[nodiscard]] slab* give_back_to_a_thread_that_looks() {
+        preempted_holder holder(heap_of(pool));
+        give_back(all.size());
+        slab* const left = record_access<of_this_test>::begin_apart(heap_of(pool));
+        EXPECT_TRUE(holder.leave());
+        return left;
+    }
     [[nodiscard]] cache_set& caches() { return test::core_of(pool).caches(); }
 
     pooled::pool pool{{.max_bytes = 1U << 20}};
@@ -558,12 +566,8 @@ TEST_F(a_full_pool, serves_what_was_freed_while_the_lock_of_the_heap_is_held) {
 }
 
 TEST_F(a_full_pool, reports_no_exhaustion_while_a_thread_looks_at_what_was_left) {
-    slab_heap& heap = heap_of(pool);
-    preempted_holder holder(heap);
-    give_back(all.size());
-    slab* const left = record_access<of_this_test>::begin_apart(heap);
+    slab* const left = give_back_to_a_thread_that_looks();
     ASSERT_NE(left, nullptr);
-    EXPECT_TRUE(holder.leave());
     std::atomic<bool> begins{false};
     std::thread needs_all([&] {
         begins = true;
@@ -573,18 +577,14 @@ TEST_F(a_full_pool, reports_no_exhaustion_while_a_thread_looks_at_what_was_left)
     while (!begins)
         std::this_thread::yield();
     std::this_thread::sleep_for(k_long);  // else it might not have looked yet
-    record_access<of_this_test>::end_apart(heap, left);
+    record_access<of_this_test>::end_apart(heap_of(pool), left);
     needs_all.join();
     EXPECT_EQ(all.size(), m_count);
 }
 
 TEST_F(a_full_pool, is_reserved_although_a_thread_looks_at_what_was_left) {
-    slab_heap& heap = heap_of(pool);
-    preempted_holder holder(heap);
-    give_back(all.size());
-    slab* const left = record_access<of_this_test>::begin_apart(heap);
+    slab* const left = give_back_to_a_thread_that_looks();
     ASSERT_NE(left, nullptr);
-    EXPECT_TRUE(holder.leave());
     std::atomic<bool> is_over{false};
     std::thread reserves([&] {
         EXPECT_NO_THROW(pool.reserve_bytes(m_count, k_bytes));
@@ -592,7 +592,7 @@ TEST_F(a_full_pool, is_reserved_although_a_thread_looks_at_what_was_left) {
     });
     for (int i = 0; i < 10 && !is_over; ++i)
         std::this_thread::sleep_for(k_long);  // else it might not have looked yet
-    record_access<of_this_test>::end_apart(heap, left);
+    record_access<of_this_test>::end_apart(heap_of(pool), left);
     reserves.join();
 }
 
