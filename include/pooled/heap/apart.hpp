@@ -2,9 +2,9 @@
 #pragma once
 
 // What a thread does to a heap while another one has its lock and does not run: it leaves what it frees, and allocates what was left, or in
-// a chunk of its own. Whoever has the lock next makes it part of the heap.
+// a chunk of its own, which it divides into spans of one length. Whoever has the lock next makes it part of the heap.
 //
-//   upstream ─ grow ─▶ m_fresh_chunks ─ allocate ─▶ a slab; m_left_chunks: its chunk; m_left_spans: what is left of that
+//   upstream ─ grow ─▶ m_fresh_chunks ─ allocate ─▶ a slab; m_left_chunks: its chunk; m_left_spans: the others of that
 //   slab ─ deallocate ─▶ m_left_spans ─ allocate ─▶ a slab as long      a span whose pages returned to the system ─▶ m_left_spans
 //
 // Invariant: the chunk of a span in m_left_spans is in m_chunks or in m_left_chunks. The span has the class k_left, or is one of m_leaving, so that those beside it do not become one with it.
@@ -52,29 +52,31 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
     chunk* const mine = taken != nullptr ? nullptr : m_fresh_chunks.take_one(~0U, [&](chunk& c) {
         return address_of(c.base) % what.align == 0 && c.bytes >= what.bytes;
     });
-    slab* rest = nullptr;
-    if (mine != nullptr) {
-        taken = &mine->record(0);
-        auto const count = detail::smaller(static_cast<std::uint32_t>(what.granules), mine->granules);
-        if (count != mine->granules) {
-            rest = &mine->record(count);
-            free_spans::set_length(*rest, mine->granules - count);
-            rest->size_class = static_cast<std::uint8_t>(k_left);
-        }
-        free_spans::set_length(*taken, count);
-    }
+    if (mine != nullptr) taken = &divide(*mine, static_cast<std::uint32_t>(what.granules));
     if (taken != nullptr) begin_use(*taken, what.c, are_free);
     if (mine != nullptr) {
         taken->set_zero(mine->new_from == 0);
         // The rest may be used before the lock's next holder knows it.
         mine->new_from = mine->held = mine->granules;
         m_left_chunks.push(*mine);
+        for (std::uint32_t i = (mine->granules - 1) / taken->granules * taken->granules; i != 0;
+             i -= taken->granules)
+            m_left_spans.push(mine->record(i));
     }
-    if (rest != nullptr) m_left_spans.push(*rest);
     note_gain();
     // release: pairs with the acquire in apart(); what was put back is seen.
     m_apart.fetch_sub(1, std::memory_order_release);
     return taken;
+}
+
+// All of it in spans of this length, the last of which may be shorter. Returns the first, whose length alone is set.
+inline slab& slab_heap::divide(chunk& fresh, std::uint32_t length) noexcept {
+    for (std::uint32_t i = 0; i < fresh.granules; i += length) {
+        slab& s = fresh.record(i);
+        free_spans::set_length(s, detail::smaller(length, fresh.granules - i));
+        if (i != 0) s.size_class = static_cast<std::uint8_t>(k_left);
+    }
+    return fresh.record(0);
 }
 
 POOLED_NOINLINE inline void slab_heap::leave(slab& s) noexcept {

@@ -262,9 +262,9 @@ private:
     // As take_chunk(). When the heap cannot grow, all free spans are looked at, and shorter ones serve, until it can again, so that a bound
     // is exact.
     [[nodiscard]] chunk* take_or_note(span_request const& what, upstream::call& under_way,
-                                      bool for_one = false) {
+                                      bool is_apart = false) {
         POOLED_TRY {
-            chunk* const fresh = take_chunk(what, under_way, for_one);
+            chunk* const fresh = take_chunk(what, under_way, is_apart);
             if (fresh == nullptr) note_refusal();
             return fresh;
         }
@@ -286,6 +286,7 @@ private:
 
     // What is done without the lock while its holder does not run: heap/apart.hpp.
     [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
+    [[nodiscard]] static slab& divide(chunk& fresh, std::uint32_t length) noexcept;
     void leave(slab& s) noexcept;
     void leave(chunk& fresh, upstream::call& under_way) noexcept;
     friend lockable;
@@ -427,7 +428,7 @@ private:
         return s;
     }
 
-    static constexpr unsigned k_looks_apart = 16;
+    static constexpr unsigned k_looks_apart = 64;
     static constexpr std::size_t k_looks_in_step = 128;
     static constexpr std::size_t k_looks_of_call = 8;  // a system call takes as long
     static constexpr std::size_t k_step_bytes = std::size_t{8} << 20;

@@ -7,6 +7,7 @@
 #include "pooled/pool.hpp"
 
 #include "stress/common.hpp"
+#include "support/counting_upstream.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/no_metadata.hpp"
@@ -394,6 +395,29 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_makes_a_pool_tak
     for (block const& b : mine)
         deallocate(pool, b);
     expect_nothing_lost();
+}
+
+// Each call of the system may wait for a thread that is preempted in a page fault. Slabs of three lengths, in turn.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_lets_a_pool_ask_upstream_seldom) {
+    constexpr std::array<std::size_t, 3> k_in_turn{20'000, 1'000, 40'000};
+    test::counting_upstream upstream;
+    pooled::pool counted{{.upstream = &upstream}};
+    std::vector<void*> mine;
+    std::size_t bytes = 0;
+    heap_of(counted).lock();
+    std::thread([&] {
+        for (std::size_t i = 0; i < 600; ++i) {
+            std::size_t const size = k_in_turn[i % k_in_turn.size()];
+            mine.push_back(counted.allocate(size));
+            bytes += size;
+        }
+    }).join();
+    EXPECT_LE(upstream.allocations(), 60U);
+    EXPECT_LE(counted.stats().upstream_bytes, bytes + bytes / 2);
+    heap_of(counted).unlock();
+    for (std::size_t i = 0; i < mine.size(); ++i)
+        counted.deallocate(mine[i], k_in_turn[i % k_in_turn.size()]);
+    EXPECT_TRUE(test::is_valid(counted));
 }
 
 // What was left to the lock's holder is used again.
