@@ -247,7 +247,7 @@ struct alignas(k_cache_line) slab {
     [[nodiscard]] POOLED_NOINLINE std::size_t deallocate_run(void* const* block, std::size_t most,
                                                              std::uint32_t index, std::uintptr_t stride,
                                                              bool is_up) noexcept {
-        std::uint32_t const w = index / k_word_bits;
+        auto const w = static_cast<std::uint32_t>(index / k_word_bits);
         std::uint32_t const at = index % k_word_bits;
         std::size_t const in_word =
             is_up ? detail::smaller<std::size_t>(k_word_bits - at, total - index) : at + 1;
