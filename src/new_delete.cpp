@@ -19,6 +19,7 @@
 #include "pooled/default_pool.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
+#include "pooled/os/kept_errno.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/foreign.hpp"
@@ -96,18 +97,6 @@ extern "C" POOLED_HIDDEN void pooled_own_aligned_delete(void* p, std::align_val_
     void (*const in_program)(void*, std::align_val_t) noexcept = &::operator delete;
     return in_program != pooled_own_aligned_delete;
 }
-
-// POSIX: free() leaves errno as it is. So do the operators here.
-class kept_errno {
-public:
-    kept_errno() noexcept : m_kept(errno) {}
-    ~kept_errno() { errno = m_kept; }
-    kept_errno(kept_errno const&) = delete;
-    kept_errno& operator=(kept_errno const&) = delete;
-
-private:
-    int m_kept;
-};
 
 std::atomic<bool> g_is_started{false};
 

@@ -41,7 +41,7 @@ using system_platform = posix_platform;
 #endif
 
 #if POOLED_HAS_CODE
-// What a system provides. No function throws, and none uses malloc unless noted.
+// What a system provides. No function throws, and none uses malloc unless noted. Those that a drop may call leave errno as it is.
 template <class System>
 concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintptr_t word, std::uint64_t bits,
                                     std::int64_t ns, atomic<std::uint32_t>& state, char const* name,

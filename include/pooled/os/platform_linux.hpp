@@ -58,6 +58,7 @@ struct linux_platform : posix_platform {
     };
 
     static bool discard_pages(std::byte* p, std::size_t bytes) noexcept {
+        kept_errno const kept;
         return ::madvise(p, bytes, MADV_DONTNEED) == 0;
     }
     // Since Linux 5.14.
@@ -91,6 +92,7 @@ struct linux_platform : posix_platform {
     }
     // Since Linux 6.1.
     static std::int64_t collapse_page(void* p, std::size_t bytes) noexcept {
+        kept_errno const kept;
         return time_huge_page([&] { ::madvise(p, bytes, k_collapse); });
     }
 
@@ -101,7 +103,7 @@ struct linux_platform : posix_platform {
 
     // Takes microseconds, allocates, and for the main thread reads /proc/self/maps.
     static void find_stack(std::uintptr_t& low, std::uintptr_t& high) noexcept {
-        int const kept = errno;
+        kept_errno const kept;
         pthread_attr_t attributes;
         if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
             void* first = nullptr;
@@ -114,10 +116,10 @@ struct linux_platform : posix_platform {
             }
             ::pthread_attr_destroy(&attributes);
         }
-        errno = kept;
     }
 
     static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value, std::int64_t ns) noexcept {
+        kept_errno const kept;
         timespec const at_most{static_cast<time_t>(ns / 1'000'000'000),
                                static_cast<long>(ns % 1'000'000'000)};
         ::syscall(__NR_futex, &state, k_futex_wait, value, ns < 0 ? nullptr : &at_most, nullptr, 0);
@@ -130,6 +132,7 @@ struct linux_platform : posix_platform {
     }
     // A system call, because nanosleep() is a cancellation point, and the caller may hold a lock.
     static void sleep(std::int64_t ns) noexcept {
+        kept_errno const kept;
         timespec const moment{0, static_cast<long>(ns)};
         ::syscall(__NR_clock_nanosleep, CLOCK_MONOTONIC, 0, &moment, nullptr);
     }

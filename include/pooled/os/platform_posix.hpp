@@ -8,6 +8,8 @@
 #include "pooled/base/bits.hpp"
 
 #if POOLED_HAS_CODE
+#include "pooled/os/kept_errno.hpp"
+
 #include <time.h>
 
 #include <pthread.h>
@@ -78,6 +80,7 @@ struct posix_platform {
     // Usually one call. Otherwise it maps more and unmaps the excess, so that what remains touches the mapping above it: `align`
     // bytes below that are free again. Mappings that touch are one to the kernel, and Linux allows a process 65,530.
     [[nodiscard]] static void* map_pages(std::size_t bytes, std::size_t align) noexcept {
+        kept_errno const kept;
         std::size_t const page = page_bytes();
         if (bytes > k_size_max - page) return nullptr;
         std::size_t const length = round_up(bytes, page);
@@ -108,6 +111,7 @@ struct posix_platform {
         return p;
     }
     static bool unmap_pages(void* p, std::size_t bytes) noexcept {
+        kept_errno const kept;
         if (::munmap(p, bytes) != 0) return false;
         map_place* const place = place_of(bytes);
         if (place == nullptr || !place->may_contain(address_of(p))) return true;
@@ -119,6 +123,7 @@ struct posix_platform {
     }
 
     static bool discard_pages(std::byte* p, std::size_t bytes) noexcept {
+        kept_errno const kept;
 #ifdef MADV_FREE
         return ::madvise(p, bytes, MADV_FREE) == 0;
 #else
@@ -159,6 +164,7 @@ struct posix_platform {
         return reinterpret_cast<std::atomic<std::uint32_t>&>(state);
     }
     static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value, std::int64_t ns) noexcept {
+        kept_errno const kept;
         if (ns < 0) return as_standard(state).wait(value, std::memory_order_relaxed);
         if (state.load(std::memory_order_relaxed) != value) return;
         sleep(ns < 1'000'000 ? ns : 1'000'000);
@@ -170,6 +176,7 @@ struct posix_platform {
     [[nodiscard]] static bool lock_streams() noexcept { return false; }
     static void unlock_streams() noexcept {}
     static void sleep(std::int64_t ns) noexcept {
+        kept_errno const kept;
         timespec const moment{0, static_cast<long>(ns)};
         ::nanosleep(&moment, nullptr);
     }

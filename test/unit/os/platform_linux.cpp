@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -41,6 +42,25 @@ TEST(platform, touches_pages_without_changing_them) {
     EXPECT_EQ(test::resident_pages(p, k_bytes), 64U);
     EXPECT_EQ(p[5 * platform::k_page_bytes + 7], std::byte{42});
     platform::unmap_pages(p, k_bytes);
+}
+
+// What a drop may call, where it fails: of a futex that has changed, and of addresses that the system refuses.
+TEST(platform, leaves_errno_as_it_is) {
+    auto* const no_page = reinterpret_cast<std::byte*>(8);
+    atomic<std::uint32_t> state{1};
+    errno = 77;
+    platform::wait_while(state, 2);
+    EXPECT_EQ(errno, 77);
+    platform::wait_while(state, 1, 1'000);
+    EXPECT_EQ(errno, 77);
+    EXPECT_FALSE(platform::discard_pages(no_page, platform::k_page_bytes));
+    EXPECT_EQ(errno, 77);
+    EXPECT_FALSE(platform::unmap_pages(no_page, platform::k_page_bytes));
+    EXPECT_EQ(errno, 77);
+    platform::collapse_page(no_page, platform::k_page_bytes);
+    EXPECT_EQ(errno, 77);
+    EXPECT_EQ(platform::map_pages(std::size_t{1} << 60, platform::k_page_bytes), nullptr);
+    EXPECT_EQ(errno, 77);
 }
 
 // The first touch of a huge page can take milliseconds. After such a one, none is asked for until a moment.
