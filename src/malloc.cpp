@@ -123,9 +123,13 @@ void* pooled_pvalloc(std::size_t bytes) noexcept {
     return allocate_aligned(larger(round_up(bytes, page), page), page);
 }
 
-// C23. The size and the alignment are those of the request.
-void pooled_free_sized(void* p, std::size_t bytes) noexcept {
-    deallocate_sized(p, bytes, deallocate_sized_slow);
+// C23. The size and the alignment are those of the request. A block that realloc() has kept may be of a longer class than its size says,
+// so the size is used in the checked build alone, where realloc() keeps none.
+void pooled_free_sized(void* p, [[maybe_unused]] std::size_t bytes) noexcept {
+    if constexpr (k_guard_bytes != 0)
+        deallocate_sized_slow(p, bytes, k_new_align);
+    else
+        deallocate_unsized(p);
 }
 void pooled_free_aligned_sized(void* p, std::size_t align, std::size_t bytes) noexcept {
     deallocate_sized_slow(p, bytes, larger(align, k_new_align));

@@ -263,16 +263,6 @@ template <class FindOffset>
     return true;
 }
 
-// `past(p, bytes, align)`: what the cache does not take.
-template <class Past>
-POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes, Past past) noexcept {
-    if constexpr (k_has_hot_path)
-        if (address_of(p) >> k_place_shift == k_place &&
-            is_put(p, bytes - 1, [&] { return offset_of(bytes); })) [[likely]]
-            return;
-    past(p, bytes, k_new_align);
-}
-
 POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
     if constexpr (k_has_hot_path)
         if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]]
@@ -282,9 +272,9 @@ POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
 }
 
 // A sized form of delete calls the one that is not told a size, which may be the program's own.
-POOLED_COLD_PART void delete_sized_slow(void* p, std::size_t bytes, std::size_t align) noexcept {
+POOLED_COLD_PART void delete_sized_slow(void* p, std::size_t bytes) noexcept {
     if (is_delete_replaced()) return ::operator delete(p);
-    deallocate_sized_slow(p, bytes, align);
+    deallocate_sized_slow(p, bytes, k_new_align);
 }
 
 // The class is the block's, whatever the size says: only a build that reports a wrong one looks at it.
@@ -308,22 +298,25 @@ constexpr std::size_t k_not_own = k_size_max;
     return k_not_own;
 }
 
-// Another block for the contents of one that has `is` bytes.
+// Another block for the contents of one that has `is` bytes; the same one if there is no memory, and it is large enough.
 [[nodiscard]] POOLED_NOINLINE void* move_to_new(void* p, std::size_t is, std::size_t bytes) noexcept {
     // A block that has grown so large grows again: with some space, which takes addresses alone, most of these calls need no new one.
     bool const is_huge = is > k_max_large_block_bytes;
     std::size_t const asked = is_huge && bytes > is ? saturating_add(bytes, bytes / 8) : bytes;
+    int const kept = errno;
     void* given = allocate_new<failure::returns_null>(asked);
     if (given == nullptr && asked != bytes) given = allocate_new<failure::returns_null>(bytes);
-    if (given == nullptr) return nullptr;
-    kept_errno const kept;
-    std::size_t const used = smaller(is, bytes);
-    if (is_huge)
-        move_bytes(p, given, used);
-    else
-        std::memcpy(given, p, used);
-    deallocate_unsized(p);
-    return given;
+    if (given == nullptr && bytes > is) return nullptr;
+    if (given != nullptr) {
+        std::size_t const used = smaller(is, bytes);
+        if (is_huge)
+            move_bytes(p, given, used);
+        else
+            std::memcpy(given, p, used);
+        deallocate_unsized(p);
+    }
+    errno = kept;
+    return given != nullptr ? given : p;
 }
 
 }  // namespace
@@ -334,7 +327,11 @@ constexpr std::size_t k_not_own = k_size_max;
 POOLED_OPERATOR void* operator new(std::size_t bytes) { return allocate_new<failure::throws>(bytes); }
 POOLED_OPERATOR void operator delete(void* p) noexcept { deallocate_unsized(p); }
 POOLED_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept {
-    deallocate_sized(p, bytes, delete_sized_slow);
+    if constexpr (k_has_hot_path)
+        if (address_of(p) >> k_place_shift == k_place &&
+            is_put(p, bytes - 1, [&] { return offset_of(bytes); })) [[likely]]
+            return;
+    delete_sized_slow(p, bytes);
 }
 
 POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align) {

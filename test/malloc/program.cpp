@@ -78,13 +78,17 @@ bool is_filled(void const* p, std::size_t bytes, unsigned seed) {
 bool is_zero(unsigned char const* p, std::size_t bytes) {
     return p[0] == 0 && std::memcmp(p, p + 1, bytes - 1) == 0;
 }
-std::size_t resident_bytes() {
-    std::size_t pages = 0;
+struct memory_bytes {
+    std::size_t addresses = 0, resident = 0;
+};
+memory_bytes own_memory() {
+    memory_bytes pages;
     std::FILE* const file = std::fopen("/proc/self/statm", "r");
-    EXPECT(file != nullptr && std::fscanf(file, "%*u %zu", &pages) == 1);
+    EXPECT(file != nullptr && std::fscanf(file, "%zu %zu", &pages.addresses, &pages.resident) == 2);
     std::fclose(file);
-    return pages * 4096;
+    return {pages.addresses * 4096, pages.resident * 4096};
 }
+std::size_t resident_bytes() { return own_memory().resident; }
 
 // Every size: aligned, writable, apart from the others, and as large as malloc_usable_size() says.
 void sizes(char const*) {
@@ -224,6 +228,14 @@ void realloc_(char const*) {
         EXPECT(p != nullptr && p[0] == 'a' && p[bytes / 2 - 1] == 'y');
     }
     EXPECT(std::realloc(p, 0) == nullptr);  // glibc frees
+    // A block that stays where it is has the size that was asked for last: more of them than a thread caches.
+    std::vector<void*> kept;
+    for (int i = 0; i < 3000; ++i) {
+        kept.push_back(std::realloc(std::malloc(100), 60));
+        kept.push_back(std::realloc(aligned_alloc(256, 300), 300));
+    }
+    for (std::size_t i = 0; i < kept.size(); ++i)
+        free_sized(kept[i], i % 2 == 0 ? 60 : 300);
 }
 // The block has the space.
 void realloc_in_place(char const*) {
@@ -448,10 +460,22 @@ void exhaustion(char const*) {
             thrown = true;
         }
         EXPECT(thrown);
+        // A block that shrinks is there already.
+        errno = 77;
+        last = static_cast<void**>(hide(std::realloc(last, bytes / 4)));
+        EXPECT(last != nullptr && errno == 77);
         while (last != nullptr)
             std::free(std::exchange(last, static_cast<void**>(*last)));
         malloc_trim(0);
     }
+    // A huge block grows although the system does not have the eighth more that is asked for first.
+    void* const huge = std::malloc(std::size_t{160} << 20);
+    limit.rlim_cur = own_memory().addresses + (std::size_t{200} << 20);
+    EXPECT(huge != nullptr && setrlimit(RLIMIT_AS, &limit) == 0);
+    errno = 77;
+    void* const grown = hide(std::realloc(huge, std::size_t{180} << 20));
+    EXPECT(grown != nullptr && errno == 77);
+    std::free(grown);
 }
 
 // Random calls by several threads, who also free each other's blocks; each block's bytes are checked before it changes or ends.
