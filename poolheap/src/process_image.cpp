@@ -115,19 +115,47 @@ thread stopped_thread(int pid, int id) {
 
 namespace {
 
+// Until its end no signal interrupts us, or ends us but SIGKILL.
+class blocked_signals {
+public:
+    blocked_signals() {
+        sigset_t all;
+        ::sigfillset(&all);
+        ::sigprocmask(SIG_BLOCK, &all, &m_before);
+    }
+    ~blocked_signals() { ::sigprocmask(SIG_SETMASK, &m_before, nullptr); }
+    blocked_signals(blocked_signals const&) = delete;
+    blocked_signals& operator=(blocked_signals const&) = delete;
+
+private:
+    sigset_t m_before;
+};
+
 // All threads of a process, stopped.
 class stopped_threads {
 public:
     explicit stopped_threads(int pid) : m_pid(pid) {
-        // A thread that runs may start another one, so until a look finds none.
-        for (bool found = true; found;) {
-            found = false;
+        // A thread that runs may start another one, so until a look finds none. All stop at once, and are waited for afterwards.
+        for (std::vector<int> found{0}; !found.empty();) {
+            found.clear();
             std::error_code e;
             for (auto const& one : std::filesystem::directory_iterator(proc(pid, "task"), e))
-                if (int const id = std::atoi(one.path().filename().c_str()); m_seen.insert(id).second)
-                    stop(id), found = true;
+                if (int const id = std::atoi(one.path().filename().c_str());
+                    m_seen.insert(id).second && interrupt(id))
+                    found.push_back(id);
+            int stuck = 0;
+            for (auto const limit = clock::now() + std::chrono::seconds(2); int const id : found)
+                if (!await(id, limit)) stuck = id;
+            if (stuck == 0) continue;
+            // Letting go needs a stopped thread; our own end does it in any case.
+            go_on();
+            throw error(
+                "Thread " + std::to_string(stuck) + " of process " + std::to_string(pid) +
+                " does not stop: it waits in the kernel for a device, a file system or a child that it "
+                "made by vfork. Try again, or take a core file.");
         }
         if (m_threads.empty()) refuse(pid, m_error);
+        m_pid = m_stopped.front().first;
     }
     ~stopped_threads() { go_on(); }
     stopped_threads(stopped_threads const&) = delete;
@@ -140,34 +168,34 @@ public:
         m_stopped.clear();
     }
     std::vector<thread>& threads() { return m_threads; }
+    // Of a thread that has the memory: a main thread that has ended has none.
+    int id() const { return m_pid; }
     // A copy of the process that has executed nothing since; 0: there is none.
     int fork();
 
 private:
-    void stop(int id) {
+    // False: a thread that has ended, or ends just now.
+    bool interrupt(int id) {
         if (::ptrace(PTRACE_SEIZE, id, nullptr, nullptr) != 0) {
             m_error = errno;
-            // A main thread that has ended, or a thread that ends just now.
             std::string const state = field(proc(m_pid, "task/") + std::to_string(id) + "/status", "State:");
-            if (state.empty() || state[0] == 'Z' || state[0] == 'X') return;
+            if (state.empty() || state[0] == 'Z' || state[0] == 'X') return false;
             go_on();
             refuse(m_pid, m_error);
         }
         ::ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr);
+        return true;
+    }
+    // False: it does not stop.
+    bool await(int id, clock::time_point limit) {
         int status = 0, got = 0;
-        for (auto const limit = clock::now() + std::chrono::seconds(2); got == 0 && clock::now() < limit;)
-            if ((got = ::waitpid(id, &status, __WALL | WNOHANG)) == 0) ::usleep(20);
-        if (got == 0) {
-            // Letting go needs a stopped thread; our own end does it in any case.
-            go_on();
-            throw error("Thread " + std::to_string(id) + " of process " + std::to_string(m_pid) +
-                        " does not stop: it waits in the kernel for a device or file system. Try again, or "
-                        "take a core file.");
-        }
+        while ((got = ::waitpid(id, &status, __WALL | WNOHANG)) == 0 && clock::now() < limit)
+            ::usleep(20);
         if (got > 0 && WIFSTOPPED(status)) {
             m_stopped.emplace_back(id, (status >> 16) == 0 ? WSTOPSIG(status) : 0);
             m_threads.push_back(stopped_thread(m_pid, id));
         }
+        return got != 0;
     }
 
 #if defined(__x86_64__)
@@ -189,7 +217,9 @@ int stopped_threads::call(int id, long number, std::uint64_t first, std::uint64_
     unsigned long copy = 0;
     int status = 0;
     user_regs_struct before{};
-    if (::ptrace(PTRACE_GETREGS, id, nullptr, &before) != 0) return 0;
+    // A program of 32 bits has other system calls.
+    constexpr unsigned long long k_code_of_64_bits = 0x33;
+    if (::ptrace(PTRACE_GETREGS, id, nullptr, &before) != 0 || before.cs != k_code_of_64_bits) return 0;
     user_regs_struct call = before;
     call.rip = m_instruction;
     call.rax = static_cast<unsigned long long>(number);
@@ -215,6 +245,7 @@ int stopped_threads::call(int id, long number, std::uint64_t first, std::uint64_
 }
 
 int stopped_threads::fork() {
+    blocked_signals const blocked;  // a thread has registers that are not its own
     auto& [id, signal] = m_stopped.front();
     // The kernel's own page of each program has the instruction.
     for (mapping const& m : read_mappings(m_pid)) {
@@ -233,7 +264,7 @@ int stopped_threads::fork() {
     bool const is_filtered =
         field(file, "Seccomp:") != "0" &&
         (filters.empty() || filters != field(proc(::getpid(), "status"), "Seccomp_filters:"));
-    std::string const numbers = field(file, "NSpid:");
+    std::string const numbers = field(file, "NStgid:");
     bool const is_ours = field(file, "PPid:") == std::to_string(::getpid());
     if (!is_ours && (numbers == "1" || numbers.ends_with("\t1"))) return 0;
     long const options = PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
@@ -337,7 +368,8 @@ std::unique_ptr<image> open_process(int pid) {
     auto stopped = std::make_unique<stopped_threads>(pid);
     int const copy = stopped->fork();
     auto threads = std::move(stopped->threads());
-    if (copy == 0) return std::make_unique<process_image>(pid, std::move(threads), 0, std::move(stopped));
+    int const id = stopped->id();
+    if (copy == 0) return std::make_unique<process_image>(id, std::move(threads), 0, std::move(stopped));
     stopped->go_on();
     double const seconds = std::chrono::duration<double>(clock::now() - start).count();
     return std::make_unique<process_image>(copy, std::move(threads), seconds);

@@ -5,9 +5,11 @@
 #include "programs.hpp"
 #include "symbols.hpp"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +17,7 @@
 #include <random>
 
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,6 +139,67 @@ TEST(Process, IsReadRightInAnyOrderAlsoNextToHoles) {
             static_cast<void>(from->get<address>(m.end - 8));
         EXPECT_EQ(from->get<address>(places[i]), expected[i]);
     }
+}
+
+TEST(Process, WhoseMainThreadHasEndedIsCopiedByAnotherThread) {
+    running_program program(threads_program(), {"MAIN_ENDS=1"});
+    ::usleep(20'000);
+    auto const from = open_image(std::to_string(program.pid()));
+    EXPECT_TRUE(from->remarks().empty());
+    EXPECT_EQ(from->threads().size(), 4u);
+    EXPECT_EQ(from->get<int>(program.at("g_number")), 4711);
+}
+
+// For a moment, a thread of it has registers that are not its own.
+TEST(Process, GoesOnWhenSignalsInterruptWhoCopiesIt) {
+    running_program program(threads_program());
+    struct sigaction handler{}, before{};
+    handler.sa_handler = [](int) {};
+    ::sigaction(SIGALRM, &handler, &before);
+    itimerval timer{{0, 50}, {0, 50}};
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+    for (int i = 0; i < 20; ++i)
+        EXPECT_TRUE(open_image(std::to_string(program.pid()))->remarks().empty());
+    timer = {};
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+    ::sigaction(SIGALRM, &before, nullptr);
+    EXPECT_TRUE(program.is_running());
+}
+
+// It waits for a signal again and again.
+TEST(Process, Of32BitsIsLeftAsItIs) {
+    struct {
+        Elf32_Ehdr file{};
+        Elf32_Phdr part{};
+        unsigned char code[9]{0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7};
+    } program;
+    constexpr Elf32_Addr k_begin = 0x8048000;
+    std::memcpy(program.file.e_ident, "\177ELF\1\1\1", 7);
+    program.file.e_type = ET_EXEC, program.file.e_machine = EM_386, program.file.e_version = 1;
+    program.file.e_entry = k_begin + offsetof(decltype(program), code);
+    program.file.e_phoff = sizeof program.file, program.file.e_ehsize = sizeof program.file;
+    program.file.e_phentsize = sizeof program.part, program.file.e_phnum = 1;
+    program.part = {PT_LOAD, 0, k_begin, k_begin, sizeof program, sizeof program, PF_R | PF_X, 4096};
+    std::string const path = fs::temp_directory_path() / ("poolheap-32-" + std::to_string(::getpid()));
+    std::ofstream(path, std::ios::binary).write(reinterpret_cast<char const*>(&program), sizeof program);
+    fs::permissions(path, fs::perms::owner_all);
+    int const child = ::fork();
+    if (child == 0) {
+        ::execl(path.c_str(), path.c_str(), nullptr);
+        ::_exit(1);
+    }
+    ::usleep(20'000);
+    int status = 0;
+    bool const is_running = ::waitpid(child, &status, WNOHANG) == 0;
+    if (is_running) {
+        EXPECT_FALSE(open_image(std::to_string(child))->remarks().empty());
+        ::usleep(20'000);
+        EXPECT_EQ(::waitpid(child, &status, WNOHANG), 0) << status;
+        ::kill(child, SIGKILL);
+        ::waitpid(child, &status, 0);
+    }
+    fs::remove(path);
+    if (!is_running) GTEST_SKIP() << "the system runs no programs of 32 bits";
 }
 
 TEST(Process, ThatDoesNotExistIsRefusedInASentence) {

@@ -2,12 +2,14 @@
 // Four threads with names, each with an address in a register and one on its stack; a global, and sparse memory.
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int g_number = 4711;
@@ -48,6 +50,7 @@ int main() {
                 static_cast<void*>(sparse));
     std::printf("ready\n");
     std::fflush(stdout);
+    if (std::getenv("MAIN_ENDS") != nullptr) ::syscall(SYS_exit, 0);  // this thread alone
     for (;;)
         ::pause();
 }
