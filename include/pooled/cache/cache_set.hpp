@@ -307,7 +307,7 @@ public:
         for (thread_cache& cache : m_all) {
             unlink(cache);
             cache.core = nullptr;
-            if (cache.owner != nullptr) cache.owner->closed.fetch_add(1, std::memory_order_relaxed);
+            if (cache.owner != nullptr) cache.owner->closed.push(cache);
             cache.gate.close();
         }
     }

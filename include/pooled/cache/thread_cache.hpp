@@ -14,6 +14,7 @@
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
 
+#include "pooled/base/push_list.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
 
@@ -66,8 +67,9 @@ struct alignas(2 * k_cache_line) thread_cache {
     // What the thread caches at most, but for the first array of each small class. Of each large class that is not inlined that is one
     // block, which has no array.
     static constexpr std::size_t k_most_bytes = std::size_t{4} << 20;
-    observed<std::size_t> large_bytes;  // of these blocks; one of any size may be cached
-    std::size_t array_bytes = 0;        // of the blocks that arrays have room for: owner only
+    observed<std::size_t> large_bytes;    // of these blocks; one of any size may be cached
+    std::size_t array_bytes = 0;          // of the blocks that arrays have room for: owner only
+    thread_cache* next_closed = nullptr;  // in thread_state::closed
     alignas(k_cache_line) class_cache classes[k_class_count];
     thread_deferred deferred;
 
@@ -174,8 +176,9 @@ struct thread_state {
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: the thread has no caches any more
     intrusive_list<thread_cache, thread_cache*, owned_links> owned;
-    // How many of them are of closed pools, and the thread must still free. A hint, but under the registry's lock.
-    std_atomics::atomic<std::uint32_t> closed{0};
+    // Those of closed pools, which the thread must still free.
+    static thread_cache*& next_closed(thread_cache& cache) noexcept { return cache.next_closed; }
+    push_list<thread_cache, next_closed> closed;
 
     observed<bool>
         is_waiting;  // for deferred objects that other threads destroy, and may not wait for those of this one
@@ -203,9 +206,7 @@ struct thread_state {
             default_gate = cache != nullptr ? &cache->gate : &closed_gate;
     }
     // It has no cache of a closed pool, and was not stopped by a fork: the registry has nothing to do for it.
-    [[nodiscard]] bool is_settled() const noexcept {
-        return closed.load(std::memory_order_relaxed) == 0 && far_gate.is_open();
-    }
+    [[nodiscard]] bool is_settled() const noexcept { return closed.empty() && far_gate.is_open(); }
     // They exist no more.
     void forget_caches() noexcept {
         for (thread_cache*& slot : near_caches)
@@ -214,7 +215,7 @@ struct thread_state {
         recent = nullptr;
         far_caches = nullptr;
         owned = {};
-        closed.store(0, std::memory_order_relaxed);
+        static_cast<void>(closed.take_all());
     }
     // Called where the inlined code ends.
     void use_own_gate() noexcept {

@@ -269,7 +269,7 @@ inline void registry::free(far_array& one) noexcept {
 POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexcept {
     thread_state& state = t_state();
     state.use_own_gate();
-    if (state.closed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (!state.closed.empty()) [[unlikely]]
         free_closed_caches();
     if (core.is_closed()) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) {
@@ -320,13 +320,8 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
 inline void registry::free_closed_caches() noexcept {
     thread_state& state = t_state();
     scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
-    std::uint32_t left = state.closed.exchange(0, std::memory_order_relaxed);
-    for (thread_cache& cache : state.owned) {  // the newest first
-        if (left == 0) return;
-        if (cache.core != nullptr) continue;
-        disown(state, cache);
-        --left;
-    }
+    decltype(state.closed)::for_each(state.closed.take_all(),
+                                     [&state](thread_cache& cache) { disown(state, cache); });
 }
 
 // Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
@@ -360,7 +355,7 @@ inline void registry::return_small(thread_cache& cache) noexcept {
 // nobody waits for that with the registry's.
 inline bool registry::end_caches(thread_state& state) noexcept {
     scoped_lock const own(g_registry);  // so that no pool is closed meanwhile
-    state.closed.store(0, std::memory_order_relaxed);
+    static_cast<void>(state.closed.take_all());
     while (thread_cache* const cache = state.owned.first()) {
         if (pool_core* const core = cache->core) {
             if (!core->caches().try_lock_for_a_moment()) return false;
