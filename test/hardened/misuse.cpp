@@ -88,8 +88,8 @@ TYPED_TEST(hardened, pool_reports_every_double_free_after_a_flush) {
     EXPECT_TRUE(test::is_valid(this->pool));
 }
 
-// In slabs that other blocks keep: such a block's memory has no mark.
-TYPED_TEST(hardened, pool_reports_every_free_of_a_block_that_was_not_used_since_its_page_was_returned) {
+// In slabs that other blocks keep: their pages stay, with the marks.
+TYPED_TEST(hardened, pool_reports_every_free_of_a_block_that_was_not_used_since_a_trim) {
     constexpr std::size_t k_bytes = 64;
     constexpr std::size_t k_count = 4000;
     std::vector<std::byte*> blocks;
@@ -103,7 +103,7 @@ TYPED_TEST(hardened, pool_reports_every_free_of_a_block_that_was_not_used_since_
             if (p != nullptr) free(p);
     };
     free_all([&](std::byte* p) { this->pool.deallocate(p, k_bytes); });
-    EXPECT_GT(this->pool.trim(), 0U);
+    static_cast<void>(this->pool.trim());
     auto const expect_reports = [&] {
         std::size_t found = 0;
         free_all([&](std::byte* p) {

@@ -256,14 +256,12 @@ public:
         m_slab_units.subtract(slab_units());
     }
 
-    // Returns the free pages of slabs that are partly in use to the system. Returns the number of bytes, without pages that
-    // were returned before and not used since. O(slabs).
+    // Returns the free pages of slabs that are partly in use to the system: the number of bytes. O(slabs + blocks).
     std::size_t purge() noexcept {
         std::size_t bytes = 0;
         drain_recent();
         for (slab& s : m_slabs)
-            s.for_each_free_run(
-                [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(s, first, end); });
+            bytes += m_pool.heap.purge_in_use(s);
         return bytes;
     }
 

@@ -29,7 +29,7 @@ inline slab* slab_heap::allocate(block_request const& what, bool may_wait, bool 
         if (!lock) {
             taken = allocate_apart(wanted, are_free);
         } else if (slab* const s = find_span(wanted)) {
-            begin_use(*(taken = &hold(*s, wanted)), what.c, are_free);
+            (taken = &hold(*s, wanted))->assign(what.c, are_free);
             note_use(*taken);
         }
         if (taken != nullptr || !may_wait || (lock && was_alone(before))) break;
@@ -53,7 +53,7 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
         return address_of(c.base) % what.align == 0 && c.bytes >= what.bytes;
     });
     if (mine != nullptr) taken = &divide(*mine, static_cast<std::uint32_t>(what.granules));
-    if (taken != nullptr) begin_use(*taken, what.c, are_free);
+    if (taken != nullptr) taken->assign(what.c, are_free);
     if (mine != nullptr) {
         taken->set_zero(mine->new_from == 0);
         // The rest may be used before the lock's next holder knows it.

@@ -82,9 +82,10 @@ public:
         chunk& c = *s.owner;
         std::size_t const all = s.granules;
         std::size_t const first = c.index_of(s);
+        bool const is_purged = s.is_purged;
         slab& taken = c.record(first + skip);
-        if (skip != 0) list(s, skip);
-        if (skip + count != all) list(c.record(first + skip + count), all - skip - count);
+        if (skip != 0) list(s, skip, is_purged);
+        if (skip + count != all) list(c.record(first + skip + count), all - skip - count, is_purged);
         set_length(taken, count);
         m_taken = &taken;
         m_fewest = detail::smaller(m_fewest, unneeded_granules());
@@ -95,20 +96,23 @@ public:
         s.granules = static_cast<std::uint32_t>(count);
         if (count > 1) s.last_record().granules = 0;
     }
-    // Requires a span without a class and reservation, which is not listed. Returns the span of which it is a part then.
-    slab& put(slab& s) noexcept {
+    // Requires a span without a class and reservation, which is not listed. Returns the span of which it is a part then. `is_purged`: no
+    // page of it is resident.
+    slab& put(slab& s, bool is_purged = false) noexcept {
         slab* first = &s;
         std::size_t count = s.granules;
         if (slab* const last = chunk::before(s); last != nullptr && is_last_listed(*last)) {
             first = last - (last->granules - 1);
             count += first->granules;
+            is_purged = is_purged && first->is_purged;
             unlist(*first);
         }
         if (slab* const next = chunk::after(s); is_listed(next)) {
             count += next->granules;
+            is_purged = is_purged && next->is_purged;
             unlist(*next);
         }
-        list(*first, count);
+        list(*first, count, is_purged);
         m_taken = nullptr;
         m_none.granules = k_size_max;
         return *first;
@@ -216,8 +220,8 @@ private:
         return last.granules != 0 && (&last - (last.granules - 1))->is_free();
     }
 
-    void list(slab& s, std::size_t count) noexcept {
-        s.first_word = 0;  // pages of it may be resident
+    void list(slab& s, std::size_t count, bool is_purged) noexcept {
+        s.is_purged = is_purged;
         s.granules = static_cast<std::uint32_t>(count);
         s.last_record().granules = s.granules;
         std::size_t const bin = bin_of(count);

@@ -44,7 +44,7 @@ inline slab* slab_heap::begin_leaving(purging& p, std::size_t& looks, upstream::
             p.bytes = 0;
             return nullptr;
         }
-        if (s->first_word != 0) continue;  // without a resident page
+        if (s->is_purged) continue;
         std::size_t const count =
             detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
         under_way.begin();  // at the bound, others wait for it
@@ -58,38 +58,23 @@ inline void slab_heap::end_leaving(slab& s) noexcept {
     std::size_t const count = s.granules;
     --m_leaving_spans;
     s.reserved_for = nullptr;
-    slab& all = make_free(s);
+    slab& all = make_free(s, true);
     m_free.end_loan(count);
     m_free.move_to_end(all);  // the walk has seen it
-    if (all.granules == count) all.first_word = 1;
 }
 
-inline slab_heap::resident_part slab_heap::resident_in(slab const& s, std::size_t first,
-                                                       std::size_t end) const noexcept {
-    if (!m_upstream.is_system()) return {};
-    std::uintptr_t const at = address_of(s.memory());
-    auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
-    if (whole.first >= whole.end) return {};
-    resident_part found{whole.first - at, whole.end - at};
-    // Whole pages of the system: of a larger one, a part may have been recorded as returned when another part was used again.
-    std::uintptr_t last = 0;
-    for (std::size_t i = found.from / platform::k_page_bytes; i * platform::k_page_bytes < found.to; ++i)
-        if (std::uintptr_t const nth = (at + i * platform::k_page_bytes) / platform::page_bytes();
-            nth != last && !s.is_purged(i))
-            found.bytes += platform::page_bytes(), last = nth;
-    return found;
-}
-
-inline std::size_t slab_heap::purge(slab& s, std::size_t first, std::size_t end) noexcept {
-    resident_part const part = resident_in(s, first, end);
-    if (part.bytes == 0) return 0;
-    end_free(s, first, end);
-    if (platform::release_pages(s.memory() + part.from, part.to - part.from) == 0) return 0;
-    for (std::size_t i = part.from / k_granule_bytes; i * k_granule_bytes < part.to; ++i)
-        (&s)[i].purged.set(slab::pages_in(i, part.from, part.to));
-    if (s.size_class < k_class_count) s.purged.set(slab::k_any_purged);
-    s.owner->has_purged = true;
-    return part.bytes;
+inline std::size_t slab_heap::purge_in_use(slab& s) noexcept {
+    if (k_hardened || !m_upstream.is_system()) return 0;
+    std::size_t bytes = 0;
+    s.for_each_free_run([&](std::size_t first, std::size_t end) {
+        auto const whole =
+            platform::whole_pages(address_of(s.memory()) + first, end - first, platform::page_bytes());
+        if (whole.first >= whole.end) return;
+        end_free(s, first, end);
+        bytes += platform::release_pages(s.memory() + first, end - first);
+    });
+    if (bytes != 0) s.owner->has_purged = true;  // it gets no huge page
+    return bytes;
 }
 
 inline std::size_t slab_heap::go_on(purging& p, std::size_t looks, bool may_wait) noexcept {
@@ -98,7 +83,8 @@ inline std::size_t slab_heap::go_on(purging& p, std::size_t looks, bool may_wait
         slab* leaving = nullptr;
         if (try_scoped_lock const lock(*this, may_wait); lock) leaving = begin_leaving(p, looks, under_way);
         if (leaving == nullptr) return bytes;
-        std::size_t const returned = purge(*leaving, 0, leaving->bytes());
+        std::size_t const returned = platform::release_pages(leaving->memory(), leaving->bytes());
+        if (returned != 0) leaving->owner->has_purged = true;
         if (returned != 0) looks -= detail::smaller(looks, k_looks_of_call);
         bytes += returned;
         try_scoped_lock const lock(*this, may_wait);

@@ -82,8 +82,6 @@ inline void slab_heap::touch(attempt& by) noexcept {
             begin_loan(*s);
         }
         platform::touch_pages(s->memory(), s->bytes());
-        for (std::size_t i = 0; i < s->granules; ++i)
-            s[i].purged = 0;
         scoped_lock const lock(*this);
         --m_leaving_spans;
         m_free.end_loan(s->granules);

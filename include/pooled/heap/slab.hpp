@@ -10,15 +10,14 @@
 //   bits                1: free   0: in a thread's cache or in use
 //   records  | header, bits | header, bits | …      one for each granule; each has bits for 1024 blocks
 //
-// The first record of a span is its descriptor. Of the other records it uses the bits and `purged` only, and of the last one
-// `granules`. Offsets in bytes are from memory(), the span's first byte, unless they are called a block's.
+// The first record of a span is its descriptor. Of the other records it uses the bits only, and of the last one `granules`. Offsets in bytes are from memory(), the span's first byte, unless they are called a block's.
 //
 // Invariants: memory() <= blocks < memory() + k_granule_bytes, equal without a class; memory() never changes, and blocks not while
 //             a block is in use, so the thread that frees one may read it without the lock;
 //             free = number of set bits <= total; no bit at or beyond total is set;
-//             a span without a class has free == total == 0; a purged page holds no byte of a block that is not free;
-//             in the hardened build, a free block has its mark (heap/free_mark.hpp), unless it starts on a purged page
-//             or at or after `unmarked_from`, or was written to;
+//             a span without a class has free == total == 0;
+//             in the hardened build, a free block has its mark (heap/free_mark.hpp), unless it starts at or after `unmarked_from`, or
+//             was written to;
 //             a free span's length is `granules` of its first and of its last record; the last record of another span has 0
 //             there, unless it is also the first.
 //             held = a chunk's granules that are in use or reserved; a chunk with held == 0 can return to upstream.
@@ -44,8 +43,6 @@ inline constexpr class_index k_left = 253;  // no block, and not free: heap/apar
 struct alignas(k_cache_line) slab {
     static constexpr std::size_t k_word_bits = 64;
     static constexpr std::size_t k_words = k_granule_bytes / k_min_block_bytes / k_word_bits;
-    static constexpr std::size_t k_pages = k_granule_bytes / platform::k_page_bytes;
-    static constexpr std::uint8_t k_any_purged = 0x80;
     static constexpr std::uint16_t k_nowhere = 0xffff;
 
     std::byte* blocks = nullptr;  // the first one
@@ -55,13 +52,10 @@ struct alignas(k_cache_line) slab {
     std::uint32_t granules = 1;
     std::uint32_t total = 0;
     std::uint32_t free = 0;
-    std::uint16_t first_word =
-        0;  // no bit is set in any earlier word; of a listed free span: 1 if no page is resident
-    std::uint16_t short_by = 0;  // bytes that are missing from the span's last granule
+    std::uint16_t first_word = 0;  // no bit is set in any earlier word
+    std::uint16_t short_by = 0;    // bytes that are missing from the span's last granule
     observed<std::uint8_t> size_class{static_cast<std::uint8_t>(k_no_class)};
-    // One bit for each page of this granule: returned to the system, and not used since. A slab's first record has k_any_purged,
-    // too, if one of its records may have such a bit.
-    observed<std::uint8_t> purged;
+    bool is_purged = false;  // of a listed free span: no page of it is resident
     // Where the thread's cache of its class is, in bytes from that of the first class: for operator delete. Beyond any if there is none.
     observed<std::uint16_t> cache_at{k_nowhere};
     // In the hardened build: an offset from `blocks`. No block from there on was used since the slab has its class. In other builds, of a
@@ -129,7 +123,6 @@ struct alignas(k_cache_line) slab {
     void unassign(class_index then = k_no_class) noexcept {
         for (std::size_t w = 0; w < words(); ++w)
             word(w) = 0;
-        purged.clear(k_any_purged);
         blocks = memory();
         size_class = static_cast<std::uint8_t>(then);
         cache_at = k_nowhere;
@@ -174,60 +167,11 @@ struct alignas(k_cache_line) slab {
         }
         first_word = static_cast<std::uint16_t>(w);
         if constexpr (k_hardened) unmarked_from = static_cast<std::uint32_t>(unmarked);
-        if ((purged & k_any_purged) == 0) [[likely]]
-            return;
-        for (void* const block : span<void*>(top, taken)) {
-            std::size_t const offset = address_of(block) - address_of(memory());
-            on_touch(offset, offset + block_bytes());
-        }
-        note_purged();
     }
 
-    // Sets k_any_purged as the records say. O(granules).
-    void note_purged() noexcept {
-        bool const is_any = detail::any_of(span(this, granules),
-                                           [](slab const& s) { return (s.purged & ~k_any_purged) != 0; });
-        // One store: hardened builds read it under no lock.
-        purged = static_cast<std::uint8_t>((purged & ~k_any_purged) | (is_any ? k_any_purged : 0));
-    }
-    // The pages of granule `i` that lie within [first, end): one bit for each.
-    [[nodiscard]] static constexpr std::uint8_t pages_in(std::size_t i, std::size_t first,
-                                                         std::size_t end) noexcept {
-        std::size_t const from = detail::clamp(first, i * k_granule_bytes, (i + 1) * k_granule_bytes);
-        std::size_t const to = detail::clamp(end, from, (i + 1) * k_granule_bytes);
-        std::size_t const a =
-            (from - i * k_granule_bytes + platform::k_page_bytes - 1) / platform::k_page_bytes;
-        std::size_t const b = (to - i * k_granule_bytes) / platform::k_page_bytes;
-        return static_cast<std::uint8_t>(a < b ? (1U << b) - (1U << a) : 0);
-    }
-    // The bytes [first, end) are written to: pages of the system, which may be larger, become resident.
-    void on_touch(std::size_t first, std::size_t end) noexcept {
-        std::uintptr_t const at = address_of(memory());
-        std::uintptr_t const from = detail::larger(round_down(at + first, platform::page_bytes()), at) - at;
-        std::uintptr_t const to = round_up(at + end, platform::page_bytes()) - at;
-        for (std::size_t i = from / k_granule_bytes; i < granules && i * k_granule_bytes < to; ++i) {
-            std::uint8_t const pages = pages_in(i, from, to);
-            if constexpr (k_hardened)
-                for (std::size_t page = 0; page < k_pages; ++page)
-                    if ((this[i].purged & pages) >> page & 1) mark_page(i * k_pages + page);
-            this[i].purged.clear(pages);
-        }
-    }
-    // All blocks that start on the page are free.
-    void mark_page(std::size_t page) noexcept {
-        std::size_t const size = block_bytes();
-        std::size_t const first = page * platform::k_page_bytes;
-        std::size_t i = first > colour() ? (first - colour() + size - 1) / size : 0;
-        for (; i < total && colour() + i * size < first + platform::k_page_bytes; ++i)
-            free_mark::put_on(blocks + i * size);
-    }
     // Whether a block of size class `c` that starts there may be in use: where it may not, no mark says so. Without the lock.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool may_be_in_use(class_index c, void const* p) const noexcept {
-        return size_class == c && address_of(p) - address_of(blocks) < unmarked_from &&
-               (purged == 0 || !is_purged((address_of(p) - address_of(memory())) / platform::k_page_bytes));
-    }
-    [[nodiscard]] POOLED_NOINLINE bool is_purged(std::size_t page) const noexcept {
-        return (this[page / k_pages].purged >> page % k_pages & 1) != 0;
+        return size_class == c && address_of(p) - address_of(blocks) < unmarked_from;
     }
 
     // Prefetches up to `count` blocks that allocate() passes on next, for writing.
@@ -354,7 +298,6 @@ struct alignas(k_cache_line) slab {
     }
 };
 
-static_assert(slab::k_pages <= 8, "purged has a bit for each");
 static_assert(sizeof(slab) == k_cache_line + slab::k_words * sizeof(std::uint64_t));
 
 using slab_list = intrusive_list<slab>;
@@ -373,7 +316,7 @@ struct alignas(k_cache_line) chunk {
     bool may_be_small : 1 = false;  // it should have a huge page, and may have small ones
     bool was_full : 1 = false;      // is_small_and_full() when slab_heap::collapse_one() last looked at it
     bool was_live : 1 = false;      // in the checked build: its former bit for the first byte, as `outer`
-    observed<bool> has_purged;      // a record may have a purged page: otherwise none is looked at
+    observed<bool> has_purged;      // some of its pages returned to the system
 
     // The records of its granules follow the chunk's. They are all zero until a span begins there.
     [[nodiscard]] span<slab> records() noexcept { return {reinterpret_cast<slab*>(this + 1), granules}; }
@@ -387,9 +330,7 @@ struct alignas(k_cache_line) chunk {
     [[nodiscard]] slab& record(std::size_t i) noexcept {
         slab& s = records()[i];
         if (s.owner == nullptr) {
-            std::uint8_t const purged = s.purged;  // as part of a longer span
             ::new (static_cast<void*>(&s)) slab;
-            s.purged = purged;
             s.blocks = base + i * k_granule_bytes;
             s.owner = this;
             if (bytes < k_granule_bytes) s.short_by = static_cast<std::uint16_t>(k_granule_bytes - bytes);

@@ -64,9 +64,11 @@ public:
             if (return_chunk(c, under_way, what)) {
                 bytes += size;
             } else if (what == refused::keep) {
-                bytes += purge(c.records()[0], 0, size);
+                bool const is_purged = c.records()[0].is_purged;
+                bytes += is_purged ? 0 : platform::release_pages(c.base, size);
+                c.has_purged = true;
                 scoped_lock const lock(*this);
-                link(c);
+                link(c, true);
                 under_way.settle(size);
             }
         }
@@ -171,8 +173,8 @@ public:
     std::size_t release_chunks(std::size_t most = k_size_max, std::size_t step = k_size_max,
                                bool may_wait = true) noexcept;
 
-    // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes,
-    // without those that were returned before and not used since. O(spans + their pages); takes the lock for one span at a time.
+    // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes, without
+    // spans that have no resident page. O(spans + their pages); takes the lock for one span at a time.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         purging all{observed<std::size_t>(most), {}, {}};
         return go_on(all, k_size_max, true);
@@ -216,9 +218,9 @@ public:
     // threads of low priority. A page that returns to the system meanwhile is taken again with the huge one. O(1), and what the system takes.
     void collapse_one() noexcept;
 
-    // Returns the pages of the free bytes [first, end) of a slab that is in use. Requires the lock of its class, or a span that only the
-    // caller can find.
-    std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept;
+    // Returns the pages that hold free blocks of a slab alone, also those that were returned before. Requires the lock of its class. None in
+    // the hardened build, in which these blocks have marks.
+    std::size_t purge_in_use(slab& s) noexcept;
 
     // The smallest number of bytes that were free at any moment since the last call: they were not needed.
     // 0, too, when another thread has the lock and does not run; the same of free_bytes().
@@ -299,11 +301,6 @@ private:
 
     // The functions that follow require the lock, unless noted.
 
-    void begin_use(slab& taken, class_index c, bool are_free) noexcept {
-        taken.assign(c, are_free);
-        if (taken.owner->has_purged) taken.note_purged();
-    }
-
     // A chunk's spans are taken from its start on, as far as they are free.
     static void note_use(slab& s) noexcept {
         chunk& in = *s.owner;
@@ -353,8 +350,8 @@ private:
     }
     // Also without the lock. release: pairs with the acquire in gains(); who then takes the lock finds what became free.
     void note_gain() noexcept { m_gains.fetch_add(2, std::memory_order_release); }
-    // Returns the free span of which it is a part then.
-    slab& make_free(slab& s) noexcept {
+    // As free_spans::put().
+    slab& make_free(slab& s, bool is_purged = false) noexcept {
         note_gain();
         if (reservation* const by = s.reserved_for) {
             by->free.push_front(s);
@@ -367,15 +364,15 @@ private:
             unlist(in);
             m_chunks.push_front(in);
         }
-        return m_free.put(s);
+        return m_free.put(s, is_purged);
     }
 
-    void link(chunk& c) noexcept {
+    void link(chunk& c, bool is_purged = false) noexcept {
         m_was_refused.store(false, std::memory_order_relaxed);
         note_gain();
         c.epoch = m_epoch;
         m_chunks.push_front(c);
-        m_free.put(c.records()[0]);
+        m_free.put(c.records()[0], is_purged);
         m_empty_bytes.add(c.bytes);
     }
     chunk& detach(chunk& c) noexcept {
@@ -407,14 +404,6 @@ private:
         observed<std::size_t> of_chunks;  // of these, as whole chunks
         free_spans::walk spans;
     };
-
-    // The whole pages of the free bytes [first, end) of a span; of these, `bytes` were not returned to the system, or used since.
-    struct resident_part {
-        std::size_t from = 0;
-        std::size_t to = 0;
-        std::size_t bytes = 0;
-    };
-    [[nodiscard]] resident_part resident_in(slab const& s, std::size_t first, std::size_t end) const noexcept;
 
     // Takes the next free span that may have resident pages out of its list, or the end of it, if all is more than `p.bytes`. Null: there is
     // none among the next `looks` spans.

@@ -183,19 +183,6 @@ TEST_F(slab_test, counts_the_runs_of_its_free_blocks_from_its_first_byte) {
     EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{first, first + 1536}}));
 }
 
-TEST(slab_of_one_block, notes_that_all_of_its_pages_are_used_also_those_beyond_4_gib) {
-    std::vector<slab> records((std::size_t{4} << 30) / k_granule_bytes + 1);
-    slab& one = records.front();
-    one.blocks = reinterpret_cast<std::byte*>(k_base);  // NOLINT: never read
-    one.granules = static_cast<std::uint32_t>(records.size());
-    one.assign(k_exact);
-    records.back().purged = std::uint8_t{1};
-    one.note_purged();
-    void* block = nullptr;
-    EXPECT_EQ(one.allocate(1, &block + 1), 1U);
-    EXPECT_EQ(records.back().purged, 0U);
-}
-
 TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
     std::mt19937 random(7);
     for (class_index const c : {class_index{0}, k_48, class_for(1500, 8), class_for(32768, 8)}) {
