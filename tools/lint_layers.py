@@ -52,7 +52,7 @@ LAYERS = {
 NAMES = list(LAYERS)
 RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in names.split()}
 # Compiled on their systems alone.
-OF_OTHER_SYSTEMS = {"os/platform_apple.hpp", "os/platform_windows.hpp"}
+OF_OTHER_SYSTEMS = {"os/platform_windows.hpp"}
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 GCC = "g++"

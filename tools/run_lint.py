@@ -24,7 +24,7 @@ CLANG_TIDY = "clang-tidy-19"
 SLOW_EXAMPLES = {"asio_server", "capture_pipeline", "json_documents"}
 # Where nothing is run: an example is compiled, and linked on request.
 UNTESTED_SYSTEMS = ["aarch64-macos", "x86_64-macos", "x86_64-freebsd", "x86_64-netbsd", "x86_64-linux-musl"]
-OF_OTHER_SYSTEMS = {"platform_apple", "platform_windows"}
+OF_OTHER_SYSTEMS = {"platform_windows"}
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 CXX_FOLDERS = ["include", "src", "compat", "poolheap", "test", "bench", "poolprofile", "examples"]
 PYTHON_FOLDERS = ["tools", "poolbench", "poolprofile"]

@@ -4,7 +4,7 @@
 // The whole interface to the operating system. To port the library: write a class that is an operating_system, and choose it below.
 //
 //   operating_system       the contract
-//   linux_platform …       the systems: platform_linux.hpp, platform_windows.hpp, platform_apple.hpp, platform_posix.hpp
+//   linux_platform …       the systems: platform_linux.hpp, platform_windows.hpp, platform_posix.hpp
 //   platform               the system, and what is built on it alike everywhere. What inlined code calls of it is compiled with the
 //                          library: no file of a user of the compiled one includes a system header
 //
@@ -19,8 +19,6 @@
 #include "pooled/os/platform_linux.hpp"
 #elif defined(_WIN32)
 #include "pooled/os/platform_windows.hpp"
-#elif defined(__APPLE__)
-#include "pooled/os/platform_apple.hpp"
 #endif
 
 #include <concepts>
@@ -34,8 +32,6 @@ struct system_platform {};
 using system_platform = linux_platform;
 #elif defined(_WIN32)
 using system_platform = windows_platform;
-#elif defined(__APPLE__)
-using system_platform = apple_platform;
 #else
 using system_platform = posix_platform;
 #endif

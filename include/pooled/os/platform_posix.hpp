@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The contract of os/platform.hpp by POSIX: mmap, pthreads, clock_gettime. The base of platform_linux.hpp and
-// platform_apple.hpp, and all that the other systems have (the BSDs).
+// The contract of os/platform.hpp by POSIX: mmap, pthreads, clock_gettime. The base of platform_linux.hpp, and all that the other systems
+// have (macOS, the BSDs), where it was never run.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
