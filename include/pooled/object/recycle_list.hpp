@@ -145,8 +145,6 @@ public:
 
     // All but the name and the memory.
     [[nodiscard]] POOLED_API object_pool_stats count() noexcept;
-    // Calls `look` on the object that this thread would get, unless that is in another thread's cache, under the lock.
-    POOLED_API void inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept;
     [[nodiscard]] POOLED_API bool is_valid() noexcept;
 
     void on_retire(thread_cache& cache) noexcept override { retire(cache); }
@@ -157,12 +155,6 @@ protected:
     ~recycle_list() = default;
     // Objects that are idle from now on.
     POOLED_API void add_idle(recycle_stack& built) noexcept;
-    // Whether the calling thread has cached another object. Requires a result of pop().
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool has_another() const noexcept {
-        thread_cache const* const mine = POOLED_THREAD_GET_AT(t_state, near_caches, m_index);
-        if (mine == nullptr) __builtin_unreachable();
-        return !mine->recycled.is_array_empty();
-    }
     // Until there are `count`, or memory has run out. Throws what building an object throws; what upstream throws, std::bad_alloc only if
     // `all` are needed.
     virtual void build_objects(recycle_stack& built, std::size_t count, bool all) = 0;

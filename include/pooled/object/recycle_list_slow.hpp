@@ -328,15 +328,6 @@ POOLED_CODE object_pool_stats recycle_list::count() noexcept {
             .max_objects = m_limits.bound != k_size_max ? m_limits.bound : 0,
             .built = m_built};
 }
-POOLED_CODE void recycle_list::inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept {
-    thread_cache* const mine = attach();
-    section const own(*this);
-    POOLED_CHECK(m_idle.is_sound(), "pooled: an idle object was overwritten");
-    void* const next = pop_idle(mine);
-    if (next == nullptr) return;
-    look(*this, next);
-    push_idle(next, mine);
-}
 POOLED_CODE bool recycle_list::is_valid() noexcept {
     if (!m_core.is_valid()) return false;
     scoped_lock const lock(m_core.caches());

@@ -81,10 +81,6 @@ public:
         return n;
     }
 
-    // That its newest object was not overwritten.
-    [[nodiscard]] bool is_sound() const noexcept {
-        return m_size == 0 || m_tops[(m_size - 1) % k_ways]->is_linked();
-    }
     // Walks the stack: for tests.
     [[nodiscard]] bool is_valid() const noexcept {
         std::array<recycle_node*, k_ways> tops = m_tops;

@@ -215,8 +215,7 @@ TEST_F(recycle_list, while_its_only_user_waits_what_others_release_is_in_no_cach
         while (list.count().waiting == 0)
             std::this_thread::yield();
         EXPECT_TRUE(list.is_valid()) << "a thread waits: central mode";
-        list.inspect_next(
-            [](pooled::detail::recycle_list const&, void const*) {});  // now this one has a cache
+        list.reserve(0);  // now this one has a cache
         bool const is_cached = list.push<sharing::shared>(only, *only);
         EXPECT_FALSE(is_cached) << "the waiter does not get it";
         list.put(is_cached ? list.pop<sharing::shared>() : only);

@@ -279,7 +279,7 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE Item* take() {
         check_thread();
         void* p = this->template pop<sharing::shared>();
-        if (p == nullptr || (!has_another() && m_may_grow)) [[unlikely]] {
+        if (p == nullptr || (m_may_grow && !has_another())) [[unlikely]] {
             p = take_slow(p);
             if (p == nullptr) return nullptr;
         }
@@ -301,11 +301,11 @@ public:
     }
 
     void check() noexcept {
-        inspect_next([](recycle_list const& list, void const* p) {
-            item const& it = *static_cast<item const*>(p);
-            // Under the lock: clear() changes the list's generation.
-            check_idle(it, it.m_boost_intrusive_pool_refcount.generation == list.generation());
-        });
+        void* p = this->template pop<sharing::shared>();
+        if (p == nullptr && count().idle != 0) p = recycle_list::take().object;
+        if (p == nullptr) return;
+        check_idle(*static_cast<item*>(p));
+        put(p);
     }
 
     // In a forked child, a thread that was constructing items does not exist.
@@ -340,10 +340,10 @@ private:
             return dynamic_cast<Item*>(&it);
     }
 
-    static void check_idle(item const& it, bool is_of_list = true) noexcept {
-        bool const is_idle =
-            is_of_list && it.is_in_memory_pool() && it.m_boost_intrusive_pool_refcount.is_idle();
-        POOLED_CHECK(is_idle,
+    static void check_idle(item const& it) noexcept {
+        handle_count const& count = it.m_boost_intrusive_pool_refcount;
+        POOLED_CHECK(it.is_in_memory_pool() && count.is_idle() &&
+                         count.generation % handle_count::k_step == 0,
                      "memorypool: a free item was overwritten, or used after its last handle had gone");
     }
     void check_thread() noexcept {
@@ -383,6 +383,13 @@ private:
                 pooled::detail::platform::pause(attempt);
             }
         }
+    }
+    // Whether the thread has cached another item. Requires a result of pop().
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool has_another() const noexcept {
+        using namespace pooled::detail;
+        auto const* const mine = POOLED_THREAD_GET_AT(t_state, near_caches, m_slot);
+        if (mine == nullptr) __builtin_unreachable();
+        return !mine->recycled.is_array_empty();
     }
     [[nodiscard]] bool is_any_cached() const noexcept {
         auto const* const mine = pooled::detail::t_state().find(core().id());
@@ -491,6 +498,7 @@ private:
 
     using memory_of_items = pooled::allocator<Item>;
 
+    std::uint32_t const m_slot = core().slot();
     observed<bool> m_may_grow;  // when its last free item is taken
     std::size_t const m_step;
     std::size_t const m_most;
