@@ -52,11 +52,6 @@ public:
             std::destroy_at(&(*this)[c]);
         if (handed_blocks* const handed = m_pool.find_handed(k_first_large))
             g_metadata.deallocate(handed, sizeof(*handed));
-        for (class_index c = 0; c < k_class_count; ++c)
-            if (m_has_arrays[c])
-                for_each_array(c, [](std::size_t bytes, std::size_t count) {
-                    g_metadata.cancel_reservation(bytes, count);
-                });
     }
 
     // Retires the caches of threads that do not exist in this forked child.
@@ -237,15 +232,17 @@ public:
         if (!is_held() && !fork_gate::is_passed() && cache.gate.is_stopped_for_fork()) cache.gate.resume();
     }
 
-    // Memory for the arrays of the class in eight threads' caches, so that they make no system call. Throws std::bad_alloc.
-    void reserve_arrays(class_index c) {
-        scoped_lock const lock(*this);
-        for (class_index const one : {k_first_large, c})  // the first stands for the caches themselves
-            if (one < k_class_count && !m_has_arrays[one]) {
-                for_each_array(
-                    one, [](std::size_t bytes, std::size_t count) { g_metadata.reserve(bytes, count); });
-                m_has_arrays[one] = true;
-            }
+    // Memory for sixteen more caches of threads with an array of the class, in all pools, so that they make no system call. Throws
+    // std::bad_alloc.
+    static void reserve_arrays(class_index c) {
+        g_metadata.reserve(sizeof(thread_cache), k_reserved_threads);
+        g_metadata.reserve(sizeof(handed_blocks), 1);
+        for (std::size_t n = recent_blocks::k_least; n <= recent_blocks::k_most; n *= 2)
+            g_metadata.reserve(n * sizeof(void*), 2);
+        std::uint32_t const most = c < k_inlined_classes ? k_geometry[c].burst_blocks() : 0;
+        for (std::uint32_t n = 0; n != most;)
+            g_metadata.reserve((n = thread_cache::next_capacity(n, c, most)) * sizeof(void*),
+                               k_reserved_threads);
     }
 
     [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
@@ -390,22 +387,9 @@ private:
         if (lock) collect(cache, c);
     }
 
-    static constexpr std::size_t k_reserved_threads = 8;
+    static constexpr std::size_t k_reserved_threads = 16;
     static constexpr std::uint32_t k_counted = 64;
     static constexpr unsigned k_searches = 8;
-
-    template <class Visit>
-    static void for_each_array(class_index c, Visit&& visit) {
-        if (c == k_first_large) visit(sizeof(thread_cache), k_reserved_threads);
-        if (c == k_first_large) visit(sizeof(handed_blocks), 1);
-        if (c >= k_first_large) visit(recent_blocks::k_least * sizeof(void*), 1);
-        if (c >= k_inlined_classes) return;
-        std::uint32_t const most = k_geometry[c].burst_blocks();
-        for (std::uint32_t n = 0; n != most;)
-            visit((n = thread_cache::next_capacity(n, c, most)) * sizeof(void*), k_reserved_threads);
-        for (std::size_t n = recent_blocks::k_least; c < k_first_large && n <= recent_blocks::k_most; n *= 2)
-            visit(n * sizeof(void*), 1);
-    }
 
     // A block from a slot, else of the central list, or one that was deferred. Null: at one moment that had none, nor the heap, and the
     // slots were empty; or the pool is at its bound no more. Blocks of other classes in the slots, whose slabs it might use, go to these slabs.
@@ -438,7 +422,6 @@ private:
     std::uint32_t m_forks_survived;
     std::uint32_t m_holds = 0;  // gates stay stopped: one at the bound, one for each thread in stop_every()
     bool m_has_recycled = false;
-    std::array<bool, k_class_count> m_has_arrays{};
     bound_slots m_slots;  // empty unless at the bound
     std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches

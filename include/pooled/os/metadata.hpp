@@ -47,10 +47,9 @@ public:
     // Requires a result of allocate with the same `bytes`.
     POOLED_API void deallocate(void* p, std::size_t bytes) noexcept;
 
-    // Reserves `count` more pieces of `bytes`: as many such allocations as were reserved and not cancelled make no system call.
-    // Throws std::bad_alloc.
+    // Makes sure that `count` pieces of `bytes` are free: so many such allocations make no system call. Their memory stays. Throws
+    // std::bad_alloc.
     POOLED_API void reserve(std::size_t bytes, std::size_t count);
-    POOLED_API void cancel_reservation(std::size_t bytes, std::size_t count) noexcept;
 
 private:
     template <class>
@@ -192,24 +191,15 @@ POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
     if (size > k_largest_piece) return;
     scoped_lock const lock(m_mutex);
     std::size_t const l = list_of(size);
-    std::size_t const wanted = m_reserved[l] + count;
     std::size_t free = 0;
     for (region const& r : m_regions[l])
         free += r.capacity - r.live;
-    for (; free < wanted; free += m_regions[l].first()->capacity) {
+    for (; free < count; free += m_regions[l].first()->capacity) {
         void* const pages = map(k_region_bytes, k_region_bytes);
         if (pages == nullptr) POOLED_THROW(std::bad_alloc());
         add_region(pages, size);
     }
-    m_reserved[l] = static_cast<std::uint32_t>(wanted);
-}
-
-POOLED_CODE void metadata_arena::cancel_reservation(std::size_t bytes, std::size_t count) noexcept {
-    std::size_t const size = piece_bytes(bytes);
-    if (size > k_largest_piece) return;
-    scoped_lock const lock(m_mutex);
-    std::uint32_t& reserved = m_reserved[list_of(size)];
-    reserved -= static_cast<std::uint32_t>(detail::smaller<std::size_t>(count, reserved));
+    m_reserved[l] = detail::larger(m_reserved[l], static_cast<std::uint32_t>(count));
 }
 
 #endif

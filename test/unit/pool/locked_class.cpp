@@ -853,7 +853,6 @@ TEST(the_metadata, that_was_reserved_stays_after_a_thread_did_without_its_lock) 
     for (void* const one : {apart[0], apart[1], reserved})
         g_metadata.deallocate(one, k_bytes);
     EXPECT_GE(record_access<of_this_test>::free_pieces(g_metadata, k_bytes), 10U);
-    g_metadata.cancel_reservation(k_bytes, 10);
 }
 
 // Without memory, nothing can be deferred; the cache was freed while it still was in the list.
