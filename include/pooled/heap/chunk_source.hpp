@@ -92,7 +92,8 @@ public:
         g_page_map.assign(s.memory(), s.bytes(), map_entry(m_shape.pool_id, &s, !m_shape.is_shared));
     }
 
-    // The pages of the free bytes [first, end) of a slab may change from now on. Those of a span without a class could already.
+    // The pages of the free bytes [first, end) of a slab may change from now on: in the checked build, nothing wrote to the free blocks there.
+    // Those of a span without a class could change already.
     static void end_free(slab const& s, std::size_t first, std::size_t end) noexcept {
         if (s.size_class <= k_exact)
             checked_memory::end_free(s.memory() + first, s.memory() + end, s.block_bytes());
