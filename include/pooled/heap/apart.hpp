@@ -7,7 +7,7 @@
 //   upstream ─ grow ─▶ m_fresh_chunks ─ allocate ─▶ a slab; m_left_chunks: its chunk; m_left_spans: the others of that
 //   slab ─ deallocate ─▶ m_left_spans ─ allocate ─▶ a slab as long      a span whose pages returned to the system ─▶ m_left_spans
 //
-// Invariant: the chunk of a span in m_left_spans is in m_chunks or in m_left_chunks. The span has the class k_left, or is one of m_leaving, so that those beside it do not become one with it.
+// Invariant: the chunk of a span in m_left_spans is in m_chunks or in m_left_chunks. The span has the class k_left, or is one of m_lent, so that those beside it do not become one with it.
 //             While a thread looks for a span, nobody else finds those that were left: m_apart counts such threads, so that no pool reports
 //             `exhausted` meanwhile.
 // Any thread may call, and waits for none. O(chunks that other threads took apart meanwhile).
@@ -99,7 +99,7 @@ POOLED_NOINLINE inline void slab_heap::do_apart_slow() noexcept {
     decltype(m_fresh_chunks)::for_each(m_fresh_chunks.take_all(), [this](chunk& c) { link(c); });
     decltype(m_left_spans)::for_each(spans, [this](slab& s) {
         s.size_class = static_cast<std::uint8_t>(k_no_class);
-        s.reserved_for == &m_leaving ? end_leaving(s) : static_cast<void>(make_free(s));
+        s.reserved_for == &m_lent ? take_back_purged(s) : static_cast<void>(make_free(s));
     });
 }
 

@@ -3,7 +3,7 @@
 
 // How a heap returns free chunks to upstream and the pages of free spans to the system, and how chunks that were filled with small pages get huge ones.
 //
-//   free span ─ begin_leaving ─▶ m_leaving, while the system takes its pages, without the lock ─ end_leaving ─▶ free span
+//   free span ─ lend_next ─▶ m_lent, while the system takes its pages, without the lock ─ take_back_purged ─▶ free span
 //
 // Any thread may call; takes the lock of the heap, and not while it calls the system, unless noted. O(spans), besides what the system takes.
 
@@ -36,7 +36,7 @@ inline std::size_t slab_heap::release_chunks(std::size_t most, std::size_t step,
     return return_chunks(released, under_way, refused::keep);
 }
 
-inline slab* slab_heap::begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept {
+inline slab* slab_heap::lend_next(purging& p, std::size_t& looks, upstream::call& under_way) noexcept {
     while (looks != 0) {
         --looks;
         slab* const s = p.bytes != 0 && m_upstream.is_system() ? m_free.next(p.spans) : nullptr;
@@ -54,9 +54,9 @@ inline slab* slab_heap::begin_leaving(purging& p, std::size_t& looks, upstream::
     return nullptr;
 }
 
-inline void slab_heap::end_leaving(slab& s) noexcept {
+inline void slab_heap::take_back_purged(slab& s) noexcept {
     std::size_t const count = s.granules;
-    --m_leaving_spans;
+    --m_lent_spans;
     s.reserved_for = nullptr;
     slab& all = make_free(s, true);
     m_free.end_loan(count);
@@ -80,20 +80,20 @@ inline std::size_t slab_heap::purge_in_use(slab& s) noexcept {
 inline std::size_t slab_heap::go_on(purging& p, std::size_t looks, bool may_wait) noexcept {
     for (std::size_t bytes = 0;;) {
         upstream::call under_way(m_upstream);
-        slab* leaving = nullptr;
-        if (try_scoped_lock const lock(*this, may_wait); lock) leaving = begin_leaving(p, looks, under_way);
-        if (leaving == nullptr) return bytes;
-        std::size_t const returned = platform::release_pages(leaving->memory(), leaving->bytes());
-        if (returned != 0) leaving->owner->has_purged = true;
+        slab* lent = nullptr;
+        if (try_scoped_lock const lock(*this, may_wait); lock) lent = lend_next(p, looks, under_way);
+        if (lent == nullptr) return bytes;
+        std::size_t const returned = platform::release_pages(lent->memory(), lent->bytes());
+        if (returned != 0) lent->owner->has_purged = true;
         if (returned != 0) looks -= detail::smaller(looks, k_looks_of_call);
         bytes += returned;
         try_scoped_lock const lock(*this, may_wait);
         if (!lock) {
-            leave(*leaving);
+            leave(*lent);
             continue;
         }
         p.bytes = p.bytes - detail::smaller<std::size_t>(returned, p.bytes);
-        end_leaving(*leaving);
+        take_back_purged(*lent);
     }
 }
 

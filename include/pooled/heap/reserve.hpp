@@ -83,7 +83,7 @@ inline void slab_heap::touch(attempt& by) noexcept {
         }
         platform::touch_pages(s->memory(), s->bytes());
         scoped_lock const lock(*this);
-        --m_leaving_spans;
+        --m_lent_spans;
         m_free.end_loan(s->granules);
         s->reserved_for = by.m_reservation;
         spans.push_back(*s);
@@ -111,13 +111,13 @@ inline void slab_heap::forget_others() noexcept {
     scoped_lock const lock(*this);
     for (reservation& r : m_reservations)
         if (!r.is_settled && r.by != &t_upstream_calls()) end(r);
-    slab_list leaving;
-    if (m_leaving_spans != 0)
+    slab_list lent;
+    if (m_lent_spans != 0)
         for_each_span([&](slab& s) {
-            if (s.reserved_for == &m_leaving) leaving.push_front(s);
+            if (s.reserved_for == &m_lent) lent.push_front(s);
         });
-    while (slab* const s = leaving.pop_front())
-        end_leaving(*s);
+    while (slab* const s = lent.pop_front())
+        take_back_purged(*s);
     if (m_next_collapse.load(std::memory_order_relaxed) == k_collapsing)
         m_next_collapse.store(0, std::memory_order_relaxed);
 }

@@ -6,7 +6,7 @@
 //
 //   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
 //
-// Invariants: each span of each chunk is in m_free, in one reservation's list, is one of m_leaving, or has a class;
+// Invariants: each span of each chunk is in m_free, in one reservation's list, is one of m_lent, or has a class;
 //             what was done without the lock (heap/apart.hpp) is part of that before its next holder does anything else;
 //             chunk.held = granules of its spans that have a class or are reserved; those with held == 0 are the first of m_chunks.
 // Any thread may call; one lock, under which only that of the metadata arena is taken. It is not held
@@ -48,7 +48,7 @@ public:
     [[nodiscard]] bool detach_all(intrusive_list<chunk>& all, upstream::call& under_way) noexcept {
         scoped_lock const lock(*this);
         end_reservations();  // under the same lock: a reserve() in progress must keep no span
-        if (m_leaving_spans != 0) return false;
+        if (m_lent_spans != 0) return false;
         for (chunk& c : m_chunks) {
             under_way.begin(c.bytes);
             all.push_front(detach(c));
@@ -407,13 +407,13 @@ private:
 
     // Takes the next free span that may have resident pages out of its list, or the end of it, if all is more than `p.bytes`. Null: there is
     // none among the next `looks` spans.
-    [[nodiscard]] slab* begin_leaving(purging& p, std::size_t& looks, upstream::call& under_way) noexcept;
+    [[nodiscard]] slab* lend_next(purging& p, std::size_t& looks, upstream::call& under_way) noexcept;
     // It has no resident pages any more.
-    void end_leaving(slab& s) noexcept;
+    void take_back_purged(slab& s) noexcept;
     // Of a span in no list.
     slab& begin_loan(slab& s) noexcept {
-        ++m_leaving_spans;
-        s.reserved_for = &m_leaving;
+        ++m_lent_spans;
+        s.reserved_for = &m_lent;
         return s;
     }
 
@@ -443,9 +443,9 @@ private:
     atomic<std::int64_t> m_next_collapse{k_no_collapse};  // not before; one thread at a time takes it
     free_spans m_free;
     reservation_list m_reservations;
-    purging m_purging;      // in steps
-    reservation m_leaving;  // of spans whose pages the system is taking, or making
-    std::size_t m_leaving_spans = 0;
+    purging m_purging;   // in steps
+    reservation m_lent;  // of spans whose pages the system is taking, or making
+    std::size_t m_lent_spans = 0;
     observed<chunk*> m_walked;            // the next one that collapse_one() looks at; null: none
     atomic<bool> m_was_refused{false};    // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
