@@ -138,14 +138,6 @@ public:
     [[nodiscard]] T own() const noexcept { return m_value; }
     POOLED_ALWAYS_INLINE void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
     POOLED_ALWAYS_INLINE void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
-    template <class = void>
-    void set(T bits) noexcept {
-        *this = static_cast<T>(*this | bits);
-    }
-    template <class = void>
-    void clear(T bits) noexcept {
-        *this = static_cast<T>(*this & ~bits);
-    }
 
 private:
     T m_value{};

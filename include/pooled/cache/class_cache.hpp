@@ -91,7 +91,6 @@ public:
         return block != nullptr ? block : pop_below_floor();
     }
 
-    [[nodiscard]] bool is_array_empty() const noexcept { return m_top == m_first; }
     // Of the array.
     [[nodiscard]] std::uint32_t size() const noexcept { return count_below(m_top); }
     [[nodiscard]] std::uint32_t capacity() const noexcept { return count_below(m_limit); }

@@ -27,7 +27,6 @@
 #include "pooled/base/intrusive_list.hpp"
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/page_map.hpp"
-#include "pooled/os/platform.hpp"
 
 #include <new>
 

@@ -389,7 +389,7 @@ private:
         using namespace pooled::detail;
         auto const* const mine = POOLED_THREAD_GET_AT(t_state, near_caches, m_slot);
         if (mine == nullptr) __builtin_unreachable();
-        return !mine->recycled.is_array_empty();
+        return mine->recycled.size() != 0;
     }
     [[nodiscard]] bool is_any_cached() const noexcept {
         auto const* const mine = pooled::detail::t_state().find(core().id());

@@ -139,8 +139,6 @@ public:
     [[nodiscard]] T own() const noexcept { return m_value; }
     void add(T amount) noexcept { *this = static_cast<T>(m_value + amount); }
     void subtract(T amount) noexcept { *this = static_cast<T>(m_value - amount); }
-    void set(T bits) noexcept { *this = static_cast<T>(m_value | bits); }
-    void clear(T bits) noexcept { *this = static_cast<T>(m_value & ~bits); }
 
 private:
     T m_value{};
