@@ -188,6 +188,8 @@ public:
         m_misses.add(1);
         return m_misses;
     }
+    // Without the lock; a hint: its holder does not run.
+    [[nodiscard]] bool is_stalled() const noexcept { return m_mutex.is_stalled(); }
     [[nodiscard]] bool has_recent() const noexcept { return m_recent.count() != 0; }
     // Without the lock, whose next holder does what was deferred.
     [[nodiscard]] bool has_deferred() const noexcept { return !deferred().empty(); }

@@ -251,7 +251,8 @@ private:
         try_scoped_lock const lock(m_caches);
         if (!lock) return false;
         m_caches.steal_each();
-        return m_caches[c].free() != 0 || m_slabs.has_free(c);
+        // What the holder of a lock has who does not run is not waited for.
+        return (m_caches[c].free() != 0 && !m_caches[c].is_stalled()) || m_slabs.has_free(c);
     }
     [[nodiscard]] bool deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
 

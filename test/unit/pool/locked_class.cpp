@@ -707,6 +707,20 @@ TEST_F(a_full_pool, serves_one_class_while_the_lock_of_another_one_is_held_that_
         pool.deallocate(p, k_other);
 }
 
+// The blocks that are reserved are in the list of their class.
+TEST(a_reserved_pool, takes_more_memory_instead_of_waiting_for_a_holder_that_does_not_run) {
+    constexpr std::size_t k_count = 1'000;
+    pooled::pool reserved;
+    reserved.reserve_bytes(k_count, 64, 8);
+    std::vector<void*> all{reserved.allocate(64, 8)};
+    preempted_holder holder(reserved);
+    while (all.size() != k_count)
+        all.push_back(reserved.allocate(64, 8));
+    EXPECT_TRUE(holder.leave());
+    for (void* const p : all)
+        reserved.deallocate(p, 64, 8);
+}
+
 #ifdef __linux__
 // In a pool that was reserved, a thread does not sleep for the holder of a lock; but once it is known not to run, nobody spins for long.
 TEST(a_reserved_pool, neither_sleeps_nor_spins_again_and_again_beside_a_holder_that_does_not_run) {
