@@ -154,13 +154,9 @@ public:
             return set_free(blocks);
         }
         drain_recent(kept - blocks.size());
-        std::uintptr_t granule = 0;
-        for (void* const block : blocks) {
-            if (granule == address_of(block) / k_granule_bytes) continue;
-            granule = address_of(block) / k_granule_bytes;
+        for (void* const block : blocks)
             if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
-                static_cast<void>(find_slab(block));  // reports it
-        }
+                find_slab(block);  // reports it
         m_failed_at = std::uint32_t{0};
         m_recent.push(blocks);
     }
@@ -330,7 +326,15 @@ private:
         bool const may_have_lost = m_pool.heap.may_have_lost();
         m_failed_at = std::uint32_t{0};
         for (void* const* at = blocks.begin(); at != blocks.end();) {
-            if (blocks.end() - at > k_ahead) prefetch_record(at[k_ahead]);
+            auto const left = static_cast<std::size_t>(blocks.end() - at);
+            bool const is_run = left > 2 && are_neighbours(at, g);
+            if (left > 1 && !is_run && !may_have_lost) {
+                span<void* const> const batch(at, detail::smaller(left, k_batch));
+                set_scattered_free(batch, g);
+                at = batch.end();
+                continue;
+            }
+            if (left > k_ahead) request(g_page_map.find(at[k_ahead]).slab_at());
             slab& s = find_slab(*at);
             if (may_have_lost && m_pool.heap.is_lost(s)) [[unlikely]] {
                 ++at;
@@ -347,10 +351,46 @@ private:
             remove_slab(s);
         }
     }
-    // Of blocks in random order each record is a miss of the cache: set_free() requests that of the eighth block after the current one.
-    static constexpr std::ptrdiff_t k_ahead = 8;
-    static POOLED_ALWAYS_INLINE void prefetch_record(void const* block) noexcept {
-        slab const* const record = g_page_map.find(block).slab_at();
+    // Whether three lie one after the other, upwards or downwards. Two are sooner done one by one.
+    [[nodiscard]] static bool are_neighbours(void* const* three, class_geometry const& g) noexcept {
+        std::uintptr_t const stride = address_of(three[1]) - address_of(*three);
+        return (stride == g.block_bytes || stride == 0 - std::uintptr_t{g.block_bytes}) &&
+               address_of(three[2]) - address_of(three[1]) == stride;
+    }
+    // The same of a few blocks in random order, each of which probably lies in another slab. The records of all are requested before the
+    // first one is used, and what does not depend on them is done for all at once.
+    POOLED_NOINLINE void set_scattered_free(span<void* const> blocks, class_geometry const& g) noexcept {
+        std::array<slab*, k_batch> records;
+        slab** end = records.data();
+        std::uint32_t const pool_id = m_pool.pool_id;
+        for (void* const block : blocks) {
+            map_entry const entry = g_page_map.find(block);
+            if (entry.pool_id() != pool_id) [[unlikely]]
+                find_slab(block);  // reports it
+            request(entry.slab_at());
+            *end++ = entry.slab_at();
+        }
+        std::uint32_t freed = 0;
+        slab* const* at = records.data();
+        for (void* const block : blocks) {
+            slab& s = **at++;
+            if (s.size_class != m_class || !s.deallocate(block, g)) [[unlikely]]
+                fail_block(find_slab(block), block);
+            ++freed;
+            if (s.free == 1) [[unlikely]]
+                m_slabs.push_front(s);
+            if (!s.is_empty()) [[likely]]
+                continue;
+            for (slab* const* same = at; same != end; ++same)
+                if (*same == &s) fail_block(s, blocks[static_cast<std::size_t>(same - records.data())]);
+            m_free.add(std::exchange(freed, 0));
+            remove_slab(s);
+        }
+        m_free.add(freed);
+    }
+    static constexpr std::size_t k_batch = 16;
+    static constexpr std::size_t k_ahead = 8;
+    static POOLED_ALWAYS_INLINE void request(slab const* record) noexcept {
         __builtin_prefetch(record, 1);
         __builtin_prefetch(record->bits.data(), 1);
     }
@@ -433,7 +473,7 @@ private:
         return static_cast<std::uint32_t>(s.bytes() / m_pool.heap.unit());
     }
 
-    [[nodiscard]] slab& find_slab(void* block) const noexcept {
+    slab& find_slab(void* block) const noexcept {
         map_entry const entry = g_page_map.find(block);
         if (entry.pool_id() != m_pool.pool_id) [[unlikely]]
             fail(block, entry.empty() ? k_of_no_pool : k_of_another_pool);

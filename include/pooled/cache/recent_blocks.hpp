@@ -48,10 +48,12 @@ public:
 
     // Requires room for them. The last one is the newest.
     void push(span<void* const> blocks) noexcept {
-        std::uint32_t next = m_count;
-        for (void* const block : blocks)
-            m_ring[at(next++)] = block;
-        m_count = next;
+        auto const count = static_cast<std::uint32_t>(blocks.size());
+        std::uint32_t const first = at(m_count);
+        std::uint32_t const run = detail::smaller(count, m_capacity - first);
+        detail::copy_n(blocks.begin(), run, m_ring + first);
+        detail::copy_n(blocks.begin() + run, count - run, m_ring);
+        m_count = m_count + count;
     }
 
     // Moves up to `most` of the newest to `to`, the newest last. Returns how many.

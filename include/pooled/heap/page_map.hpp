@@ -76,9 +76,10 @@ public:
 
     // 0 where no leaf was made, or the address is beyond the map.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t get(std::uintptr_t address) const noexcept {
-        if (!has_leaf(address)) [[unlikely]]
+        leaf const* const of = covers(address) ? leaf_of(address) : nullptr;
+        if (of == nullptr) [[unlikely]]
             return 0;
-        return at(address).load(std::memory_order_relaxed);
+        return (*of)[index_of(address)].load(std::memory_order_relaxed);
     }
     // Whether memory ever arrived near the address: not exact, but sufficient for a prefetch.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool has_leaf(std::uintptr_t address) const noexcept {

@@ -184,9 +184,28 @@ struct alignas(k_cache_line) slab {
             }
     }
 
+    // Of the block that starts there. False: none does.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool find_index(void const* block, class_geometry const& g,
+                                                       std::uint32_t& index) const noexcept {
+        std::uintptr_t const offset = address_of(block) - address_of(blocks);
+        index = g.index_of(static_cast<std::uint32_t>(offset));
+        return index < total && index * std::uintptr_t{g.block_bytes} == offset;
+    }
+    // False: it is free already. But for their number.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool set_free(std::uint32_t index) noexcept {
+        auto const w = static_cast<std::uint32_t>(index / k_word_bits);
+        std::uint64_t const set = word(w);
+        std::uint64_t const bit = std::uint64_t{1} << (index % k_word_bits);
+        if ((set & bit) != 0) [[unlikely]]
+            return false;
+        word(w) = set | bit;
+        if (w < first_word) first_word = static_cast<std::uint16_t>(w);
+        return true;
+    }
+
     // Records as free those of `most` blocks of one word, from `index` on, that lie one after the other, each `stride` after the one before
-    // it. Returns how many; none when one of them is free already. Eight at a time without a branch: two instructions an address. Out of
-    // line, so that blocks in random order need no registers for it.
+    // it. Returns how many; none when one of them is free already. Eight at a time without a branch, written out, because GCC's -O2 keeps a
+    // loop. Out of line, so that blocks in random order need no registers for it.
     [[nodiscard]] POOLED_NOINLINE std::size_t deallocate_run(void* const* block, std::size_t most,
                                                              std::uint32_t index, std::uintptr_t stride,
                                                              bool is_up) noexcept {
@@ -197,13 +216,15 @@ struct alignas(k_cache_line) slab {
         void* const* next = block;
         void* const* const end = block + detail::smaller(most, in_word);
         std::uintptr_t address = address_of(*block);
-        for (; end - next >= 8; next += 8) {
-            std::uintptr_t differ = 0;
-            for (std::uintptr_t i = 0; i < 8; ++i)
-                differ |= (address + i * stride) ^ address_of(next[i]);
-            if (differ != 0) break;
-            address += 8 * stride;
-        }
+        // Not 0: the block after the i-th is another.
+        auto const differs = [&](std::ptrdiff_t i) {
+            return (address_of(next[i + 1]) - address_of(next[i])) ^ stride;
+        };
+        for (; end - next > 8; next += 8)
+            if ((differs(0) | differs(1) | differs(2) | differs(3) | differs(4) | differs(5) | differs(6) |
+                 differs(7)) != 0)
+                break;
+        address += static_cast<std::uintptr_t>(next - block) * stride;
         for (; next != end && address_of(*next) == address; ++next)
             address += stride;
         auto const n = static_cast<std::size_t>(next - block);
@@ -215,20 +236,14 @@ struct alignas(k_cache_line) slab {
     }
 
     // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
-    // is wrong (error_of()). `g`: of the slab's class. Optimized for two kinds of flushes: each block in another slab, where entry
-    // and exit cost as much as the loop; and neighbours one after the other, upwards or downwards.
+    // is wrong (error_of()). `g`: of the slab's class. Optimized for neighbours one after the other, upwards or downwards.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* const* deallocate(void* const* block, void* const* end,
                                                                class_geometry const& g) noexcept {
         std::uintptr_t const size = g.block_bytes;
-        std::uintptr_t const first = address_of(blocks);
-        std::uintptr_t const end_offset = total * size;
         void* const* const all = block;
         while (block != end) {
-            std::uintptr_t const offset = address_of(*block) - first;
-            if (offset >= end_offset) [[unlikely]]
-                break;
-            std::uint32_t const index = g.index_of(static_cast<std::uint32_t>(offset));
-            if (index * size != offset) [[unlikely]]
+            std::uint32_t index = 0;
+            if (!find_index(*block, g, index)) [[unlikely]]
                 break;
             if (end - block > 1) {
                 std::uintptr_t const stride = address_of(block[1]) - address_of(*block);
@@ -239,17 +254,20 @@ struct alignas(k_cache_line) slab {
                     if (n != 0) continue;
                 }
             }
-            std::uint32_t const w = index / k_word_bits;
-            std::uint64_t const set = word(w);
-            std::uint64_t const bit = std::uint64_t{1} << (index % k_word_bits);
-            if ((set & bit) != 0) [[unlikely]]
+            if (!set_free(index)) [[unlikely]]
                 break;
-            word(w) = set | bit;
-            if (w < first_word) first_word = static_cast<std::uint16_t>(w);
             ++block;
         }
         free += static_cast<std::uint32_t>(block - all);
         return block;
+    }
+    // Records one block as free. False: it is wrong, or lies in another slab.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate(void* block, class_geometry const& g) noexcept {
+        std::uint32_t index = 0;
+        if (!find_index(block, g, index) || !set_free(index)) [[unlikely]]
+            return false;
+        ++free;
+        return true;
     }
 
     static constexpr char const* k_already_free = "the block is free already (double free)";

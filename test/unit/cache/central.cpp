@@ -291,6 +291,20 @@ TEST_F(central_test, keeps_no_recent_block_when_all_others_came_back_whatever_th
     its_list->drain_recent();
 }
 
+TEST_F(central_test, takes_back_the_blocks_of_several_slabs_in_random_order) {
+    while (memory.bytes() / 1024 < 4 * k_per_slab)
+        ASSERT_TRUE(heap.grow(k_class));
+    for (std::uint32_t seed = 0; seed < 8; ++seed) {
+        auto blocks = take(4 * k_per_slab);
+        ASSERT_EQ(blocks.size(), 4 * k_per_slab);
+        std::shuffle(blocks.begin(), blocks.end(), std::mt19937(seed));
+        for (std::size_t i = 0; i < blocks.size(); i += 25)
+            flush({blocks.begin() + static_cast<std::ptrdiff_t>(i),
+                   blocks.begin() + static_cast<std::ptrdiff_t>(std::min(i + 25, blocks.size()))});
+        EXPECT_EQ(list->capacity(), 0U);
+    }
+}
+
 TEST_F(central_test, sets_the_bits_of_recent_blocks_before_it_purges_or_reserves) {
     auto const blocks = take(4 * k_per_slab);
     std::vector<void*> const apart{blocks[0], blocks[2 * k_per_slab]};
@@ -343,6 +357,29 @@ TEST_F(central_death_test, says_what_is_wrong_also_when_the_slab_has_become_empt
     EXPECT_DEATH(flush({blocks[0], blocks[1], static_cast<std::byte*>(blocks[0]) + 16}),
                  "into pool 'packets': no block starts there");
     flush(blocks);
+}
+
+TEST_F(central_death_test, says_what_is_wrong_also_in_random_order) {
+    auto const blocks = take(4);
+    constexpr class_index k_48 = class_for(48, 8);
+    central small(pool, k_48);
+    std::scoped_lock const lock(small);
+    void* const of_48 = small.allocate_one(k_48);
+    ASSERT_NE(of_48, nullptr);
+    std::vector<void*> const all{blocks[2], blocks[0], blocks[3], blocks[1]};
+    auto const with = [](std::vector<void*> some, void* one) {
+        some.push_back(one);
+        return some;
+    };
+    EXPECT_DEATH(flush(with({all[0], all[1]}, all[0])), "into pool 'packets': the block is free already");
+    EXPECT_DEATH(flush(with(all, all[0])), "into pool 'packets': the block is free already");
+    EXPECT_DEATH(flush(with(all, static_cast<std::byte*>(all[0]) + 16)),
+                 "into pool 'packets': no block starts there");
+    EXPECT_DEATH(flush(with({all[0], all[1]}, of_48)), "into pool 'packets': ");
+    std::byte other[64];
+    EXPECT_DEATH(flush(with({all[0], all[1]}, other)), "into pool 'packets': the address is of no pool");
+    small.flush({&of_48, 1});
+    flush(all);
 }
 
 // Their bits are set later; whoever freed them is known only now.
