@@ -342,8 +342,9 @@ private:
 
     static void check_idle(item const& it) noexcept {
         handle_count const& count = it.m_boost_intrusive_pool_refcount;
-        POOLED_CHECK(it.is_in_memory_pool() && count.is_idle() &&
-                         count.generation % handle_count::k_step == 0,
+        bool const is_sound =
+            it.is_in_memory_pool() && count.is_idle() && count.generation % handle_count::k_step == 0;
+        POOLED_CHECK(is_sound,
                      "memorypool: a free item was overwritten, or used after its last handle had gone");
     }
     void check_thread() noexcept {
