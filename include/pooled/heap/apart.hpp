@@ -2,7 +2,7 @@
 #pragma once
 
 // What a thread does to a heap while another one has its lock and does not run: it leaves what it frees, and allocates what was left, or in
-// a chunk of its own, which it divides into spans of one length. Whoever has the lock next makes it part of the heap.
+// a chunk of its own, of which it makes spans of one length. Whoever has the lock next makes it part of the heap.
 //
 //   upstream ─ grow ─▶ m_fresh_chunks ─ allocate ─▶ a slab; m_left_chunks: its chunk; m_left_spans: the others of that
 //   slab ─ deallocate ─▶ m_left_spans ─ allocate ─▶ a slab as long      a span whose pages returned to the system ─▶ m_left_spans
@@ -52,16 +52,17 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
     chunk* const mine = taken != nullptr ? nullptr : m_fresh_chunks.take_one(~0U, [&](chunk& c) {
         return address_of(c.base) % what.align == 0 && c.bytes >= what.bytes;
     });
-    if (mine != nullptr) taken = &divide(*mine, static_cast<std::uint32_t>(what.granules));
+    std::uint32_t const others =
+        mine != nullptr ? divide(*mine, static_cast<std::uint32_t>(what.granules)) : 0;
+    if (mine != nullptr) taken = &mine->record(0);
     if (taken != nullptr) taken->assign(what.c, are_free);
     if (mine != nullptr) {
         taken->set_zero(mine->new_from == 0);
         // The rest may be used before the lock's next holder knows it.
         mine->new_from = mine->held = mine->granules;
         m_left_chunks.push(*mine);
-        for (std::uint32_t i = (mine->granules - 1) / taken->granules * taken->granules; i != 0;
-             i -= taken->granules)
-            m_left_spans.push(mine->record(i));
+        for (std::uint32_t i = others; i != 0; --i)
+            m_left_spans.push(mine->record(i * taken->granules));
     }
     note_gain();
     // release: pairs with the acquire in apart(); what was put back is seen.
@@ -69,14 +70,16 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
     return taken;
 }
 
-// All of it in spans of this length, the last of which may be shorter. Returns the first, whose length alone is set.
-inline slab& slab_heap::divide(chunk& fresh, std::uint32_t length) noexcept {
-    for (std::uint32_t i = 0; i < fresh.granules; i += length) {
-        slab& s = fresh.record(i);
-        free_spans::set_length(s, detail::smaller(length, fresh.granules - i));
+// In spans of this length, the last of which has the rest: no more than are looked at, as one that came for another request may be of any
+// length. Returns how many there are besides the first, whose length alone is set.
+inline std::uint32_t slab_heap::divide(chunk& fresh, std::uint32_t length) noexcept {
+    std::uint32_t const others = detail::smaller((fresh.granules - 1) / length, k_looks_apart);
+    for (std::uint32_t i = 0; i <= others; ++i) {
+        slab& s = fresh.record(i * length);
+        free_spans::set_length(s, i < others ? length : fresh.granules - i * length);
         if (i != 0) s.size_class = static_cast<std::uint8_t>(k_left);
     }
-    return fresh.record(0);
+    return others;
 }
 
 POOLED_NOINLINE inline void slab_heap::leave(slab& s) noexcept {

@@ -288,7 +288,7 @@ private:
 
     // What is done without the lock while its holder does not run: heap/apart.hpp.
     [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
-    [[nodiscard]] static slab& divide(chunk& fresh, std::uint32_t length) noexcept;
+    [[nodiscard]] static std::uint32_t divide(chunk& fresh, std::uint32_t length) noexcept;
     void leave(slab& s) noexcept;
     void leave(chunk& fresh, upstream::call& under_way) noexcept;
     friend lockable;

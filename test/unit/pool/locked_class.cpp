@@ -420,6 +420,25 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_lets_a_pool_ask_
     EXPECT_TRUE(test::is_valid(counted));
 }
 
+// Each span that it is divided into has a record to be written, and goes to the lock's holder.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_lets_a_small_slab_begin_a_huge_chunk_at_once) {
+    slab_heap& heap = heap_of(pool);
+    heap.lock();
+    std::thread([&] {
+        ASSERT_NE(heap.grow(block_request(k_exact, std::size_t{256} << 20, 16)), 0U);
+        slab* const first = heap.allocate(block_request(0, 16, 16));
+        ASSERT_NE(first, nullptr);
+        std::size_t begun = 0;
+        for (slab const& one : first->owner->records())
+            begun += one.owner != nullptr ? 1U : 0U;
+        EXPECT_GT(begun, 8U);
+        EXPECT_LE(begun, 100U);
+        heap.deallocate(*first);
+    }).join();
+    heap.unlock();
+    expect_nothing_lost();
+}
+
 // What was left to the lock's holder is used again.
 TEST_F(a_lock_of_a_class,
        of_the_heap_that_is_held_all_the_time_lets_no_pool_grow_that_is_used_again_and_again) {
