@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <limits>
 #include <new>
@@ -159,6 +160,28 @@ TEST_F(boost_intrusive_pool_lifetime, free_items_in_other_threads_caches_are_fou
     auto const rest = take(pool, 999);
     EXPECT_NE(rest.back(), nullptr);
     EXPECT_EQ(pool.allocate(), nullptr);
+}
+
+TEST_F(boost_intrusive_pool_lifetime, check_takes_no_item_from_another_thread) {
+    intrusive_pool pool(1, 0);
+    intrusive_pool growing(2, 1);
+    std::atomic<bool> is_over{false};
+    std::atomic<int> checked{0};
+    std::thread checks([&] {
+        for (; !is_over; ++checked) {
+            pool.check();
+            growing.check();
+        }
+    });
+    int missed = 0;
+    for (int i = 0; i < 1'000'000 || checked < 1'000'000; ++i) {
+        missed += pool.allocate() == nullptr ? 1 : 0;
+        static_cast<void>(growing.allocate());
+    }
+    is_over = true;
+    checks.join();
+    EXPECT_EQ(missed, 0);
+    EXPECT_EQ(growing.capacity(), 2U);
 }
 
 // The thread's own list of pools is gone by then.

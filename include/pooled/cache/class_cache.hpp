@@ -94,6 +94,11 @@ public:
     // Of the array.
     [[nodiscard]] std::uint32_t size() const noexcept { return count_below(m_top); }
     [[nodiscard]] std::uint32_t capacity() const noexcept { return count_below(m_limit); }
+    // What pop() would give.
+    [[nodiscard]] void const* next() const noexcept {
+        void const* const hot = m_hot;
+        return hot != nullptr ? hot : size() != 0 ? *(m_top - 1) : nullptr;
+    }
 
 #if POOLED_HAS_CODE
     [[nodiscard]] bool is_hot(void const* block) const noexcept { return m_hot == block; }

@@ -284,7 +284,7 @@ public:
             if (p == nullptr) return nullptr;
         }
         item& it = *static_cast<item*>(p);
-        if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) check_idle(it);
+        if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) POOLED_CHECK(is_idle(it), k_not_idle);
         it.m_boost_intrusive_pool_refcount.set_used();
         return downcast(it);
     }
@@ -300,12 +300,19 @@ public:
         m_function = std::move(function);
     }
 
+    // The item stays where it is: another thread that finds no other one would not get it meanwhile.
     void check() noexcept {
-        void* p = this->template pop<sharing::shared>();
-        if (p == nullptr && count().idle != 0) p = recycle_list::take().object;
-        if (p == nullptr) return;
-        check_idle(*static_cast<item*>(p));
-        put(p);
+        using namespace pooled::detail;
+        bool is_sound = true;
+        {
+            far_pass const pass(core().id());
+            thread_cache* const mine = t_state().find(core().id());
+            if (!pass || mine == nullptr || !mine->gate.enter()) return;
+            if (void const* const next = mine->recycled.next())
+                is_sound = is_idle(*static_cast<item const*>(next));
+            mine->gate.leave();
+        }
+        POOLED_CHECK(is_sound, k_not_idle);
     }
 
     // In a forked child, a thread that was constructing items does not exist.
@@ -340,12 +347,11 @@ private:
             return dynamic_cast<Item*>(&it);
     }
 
-    static void check_idle(item const& it) noexcept {
+    static constexpr char const* k_not_idle =
+        "memorypool: a free item was overwritten, or used after its last handle had gone";
+    [[nodiscard]] static bool is_idle(item const& it) noexcept {
         handle_count const& count = it.m_boost_intrusive_pool_refcount;
-        bool const is_sound =
-            it.is_in_memory_pool() && count.is_idle() && count.generation % handle_count::k_step == 0;
-        POOLED_CHECK(is_sound,
-                     "memorypool: a free item was overwritten, or used after its last handle had gone");
+        return it.is_in_memory_pool() && count.is_idle() && count.generation % handle_count::k_step == 0;
     }
     void check_thread() noexcept {
         if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_THREAD_ACCESS != 0) {
