@@ -44,7 +44,10 @@ inline slab* slab_heap::lend_next(purging& p, std::size_t& looks, upstream::call
             p.bytes = 0;
             return nullptr;
         }
-        if (s->is_purged) continue;
+        if (s->is_purged) {
+            p.bytes = p.bytes - detail::smaller<std::size_t>(s->bytes(), p.bytes);
+            continue;
+        }
         std::size_t const count =
             detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
         under_way.begin();  // at the bound, others wait for it

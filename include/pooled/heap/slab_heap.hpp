@@ -173,8 +173,8 @@ public:
     std::size_t release_chunks(std::size_t most = k_size_max, std::size_t step = k_size_max,
                                bool may_wait = true) noexcept;
 
-    // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes, without
-    // spans that have no resident page. O(spans + their pages); takes the lock for one span at a time.
+    // Returns the pages of free spans to the system, those of the longest first, until `most` bytes of spans have no resident page. Returns
+    // the number of bytes, without spans that had none before. O(spans + their pages); takes the lock for one span at a time.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         purging all{observed<std::size_t>(most), {}, {}};
         return go_on(all, k_size_max, true);

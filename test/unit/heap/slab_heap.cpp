@@ -411,6 +411,27 @@ TEST(slab_heap_of_system_memory, purges_the_ends_of_the_longest_spans_first) {
     EXPECT_EQ(heap.purge(), 0U);
 }
 
+// Otherwise what a program uses again and again returns in each period, because there is other memory that it does not need.
+TEST(slab_heap_of_system_memory, counts_spans_that_have_no_page_among_those_that_are_not_needed) {
+    if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(8 * k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    std::vector<slab*> slabs;
+    for (int i = 0; i < 8; ++i) {
+        slabs.push_back(heap.allocate(k_48));
+        platform::touch_pages(slabs.back()->memory(), k_slab_bytes);
+    }
+    for (std::size_t const i : {0U, 1U, 2U})
+        heap.deallocate(*slabs[i]);
+    EXPECT_EQ(heap.purge(), 3 * k_slab_bytes);
+    heap.deallocate(*slabs[5]);
+    EXPECT_EQ(heap.purge(3 * k_slab_bytes), 0U);
+    EXPECT_EQ(heap.purge(3 * k_slab_bytes + 1), k_granule_bytes);
+    EXPECT_EQ(heap.purge(), k_slab_bytes);
+    EXPECT_TRUE(heap.is_valid());
+}
+
 TEST(slab_heap_of_system_memory, gives_the_pages_of_many_spans_back_in_steps) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     upstream from(nullptr, 0, false);
