@@ -111,6 +111,12 @@ struct class_geometry {
         return static_cast<std::uint32_t>((offset * inverse) >> 40);
     }
 
+    // Whether these three blocks lie one after the other, upwards or downwards.
+    [[nodiscard]] bool are_neighbours(void* const* three) const noexcept {
+        std::uintptr_t const stride = address_of(three[1]) - address_of(*three);
+        return (stride == block_bytes || stride == 0 - std::uintptr_t{block_bytes}) &&
+               address_of(three[2]) - address_of(three[1]) == stride;
+    }
     // The number of blocks in a slab of `bytes`.
     [[nodiscard]] constexpr std::uint32_t blocks_in(std::size_t bytes) const noexcept {
         auto const blocks = static_cast<std::uint32_t>(bytes / block_bytes);

@@ -205,11 +205,13 @@ public:
     }
 
     // Takes the blocks that the cache's owner did not need since the last exchange: the oldest ones.
-    void flush_unused(class_cache& cache) noexcept { flush_oldest(cache, cache.least_held()); }
+    void flush_unused(class_cache& cache) noexcept {
+        flush_below(cache, cache.size() - cache.least_held(), cache.least_held());
+    }
 
     // Takes everything out of a cache whose owner has ended or is stopped.
     void collect(class_cache& cache) noexcept {
-        flush_oldest(cache, cache.size());
+        flush_below(cache, 0, cache.size());
         void* const hot = cache.pop_hot();
         if (hot == nullptr) return;
         flush({&hot, 1});
@@ -327,8 +329,7 @@ private:
         m_failed_at = std::uint32_t{0};
         for (void* const* at = blocks.begin(); at != blocks.end();) {
             auto const left = static_cast<std::size_t>(blocks.end() - at);
-            bool const is_run = left > 2 && are_neighbours(at, g);
-            if (left > 1 && !is_run && !may_have_lost) {
+            if (left > 1 && !may_have_lost && (left == 2 || !g.are_neighbours(at))) {
                 span<void* const> const batch(at, detail::smaller(left, k_batch));
                 set_scattered_free(batch, g);
                 at = batch.end();
@@ -351,21 +352,14 @@ private:
             remove_slab(s);
         }
     }
-    // Whether three lie one after the other, upwards or downwards. Two are sooner done one by one.
-    [[nodiscard]] static bool are_neighbours(void* const* three, class_geometry const& g) noexcept {
-        std::uintptr_t const stride = address_of(three[1]) - address_of(*three);
-        return (stride == g.block_bytes || stride == 0 - std::uintptr_t{g.block_bytes}) &&
-               address_of(three[2]) - address_of(three[1]) == stride;
-    }
     // The same of a few blocks in random order, each of which probably lies in another slab. The records of all are requested before the
     // first one is used, and what does not depend on them is done for all at once.
     POOLED_NOINLINE void set_scattered_free(span<void* const> blocks, class_geometry const& g) noexcept {
         std::array<slab*, k_batch> records;
         slab** end = records.data();
-        std::uint32_t const pool_id = m_pool.pool_id;
         for (void* const block : blocks) {
             map_entry const entry = g_page_map.find(block);
-            if (entry.pool_id() != pool_id) [[unlikely]]
+            if (entry.pool_id() != m_pool.pool_id) [[unlikely]]
                 find_slab(block);  // reports it
             request(entry.slab_at());
             *end++ = entry.slab_at();
@@ -402,9 +396,6 @@ private:
         fail_deallocation(name_of_pool(m_pool.pool_id), block, what);
     }
 
-    void flush_oldest(class_cache& cache, std::uint32_t count) noexcept {
-        flush_below(cache, cache.size() - count, count);
-    }
     void flush_below(class_cache& cache, std::uint32_t kept, std::uint32_t count) noexcept {
         flush(cache.below(kept, count), cache.net_taken() < 0, cache.least_held());
         cache.drop_below(kept, count);
