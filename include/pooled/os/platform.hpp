@@ -260,7 +260,7 @@ struct platform : system_platform {
             g_is_barrier_refused.store(true, std::memory_order_relaxed);
             std::atomic_thread_fence(std::memory_order_seq_cst);
             for (std::int64_t const end = coarse_time() + 20'000'000; coarse_time() < end;)
-                sleep(5'000'000);
+                pause(~0U);
         }
         std::atomic_thread_fence(std::memory_order_seq_cst);
     }
