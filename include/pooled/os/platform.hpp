@@ -12,6 +12,9 @@
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/os/kept_errno.hpp"
+#endif
 #if !defined(_WIN32)  // first, for the single header, which has the text of each file once
 #include "pooled/os/platform_posix.hpp"
 #endif
@@ -243,6 +246,7 @@ struct platform : system_platform {
         if constexpr (POOLED_HAS_MEMBARRIER == 0) return true;
         int has = g_has_heavy_barrier.load(std::memory_order_relaxed);
         if (has == 0) {
+            kept_errno const kept;
             has = enable_barrier() ? 1 : -1;
             g_has_heavy_barrier.store(has, std::memory_order_relaxed);
         }
@@ -255,12 +259,15 @@ struct platform : system_platform {
     static void heavy_barrier() noexcept {
         if (POOLED_HAS_MEMBARRIER == 1 ||
             (POOLED_HAS_MEMBARRIER == 2 && g_has_heavy_barrier.load(std::memory_order_relaxed) == 1)) {
+            kept_errno const kept;
             // A forked child may have to enable it again.
             if (!is_barrier_refused() && (run_barrier() || (enable_barrier() && run_barrier()))) return;
             g_is_barrier_refused.store(true, std::memory_order_relaxed);
             std::atomic_thread_fence(std::memory_order_seq_cst);
-            for (std::int64_t const end = coarse_time() + 20'000'000; coarse_time() < end;)
+            std::int64_t const end = coarse_time() + 20'000'000;
+            do
                 pause(~0U);
+            while (coarse_time() < end);
         }
         std::atomic_thread_fence(std::memory_order_seq_cst);
     }

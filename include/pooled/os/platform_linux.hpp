@@ -97,13 +97,9 @@ struct linux_platform : posix_platform {
     }
 
     [[nodiscard]] static bool enable_barrier() noexcept {
-        kept_errno const kept;
         return ::syscall(__NR_membarrier, k_barrier_register, 0, 0) == 0;
     }
-    static bool run_barrier() noexcept {
-        kept_errno const kept;
-        return ::syscall(__NR_membarrier, k_barrier, 0, 0) == 0;
-    }
+    static bool run_barrier() noexcept { return ::syscall(__NR_membarrier, k_barrier, 0, 0) == 0; }
 
     // Takes microseconds, allocates, and for the main thread reads /proc/self/maps.
     static void find_stack(std::uintptr_t& low, std::uintptr_t& high) noexcept {
