@@ -61,7 +61,7 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
         // The rest may be used before the lock's next holder knows it.
         mine->new_from = mine->held = mine->granules;
         m_left_chunks.push(*mine);
-        for (std::uint32_t i = others; i != 0; --i)
+        for (std::size_t i = others; i != 0; --i)
             m_left_spans.push(mine->record(i * taken->granules));
     }
     note_gain();
@@ -74,7 +74,7 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
 // length. Returns how many there are besides the first, whose length alone is set.
 inline std::uint32_t slab_heap::divide(chunk& fresh, std::uint32_t length) noexcept {
     std::uint32_t const others = detail::smaller((fresh.granules - 1) / length, k_looks_apart);
-    for (std::uint32_t i = 0; i <= others; ++i) {
+    for (std::size_t i = 0; i <= others; ++i) {
         slab& s = fresh.record(i * length);
         free_spans::set_length(s, i < others ? length : fresh.granules - i * length);
         if (i != 0) s.size_class = static_cast<std::uint8_t>(k_left);
