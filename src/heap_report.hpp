@@ -49,7 +49,7 @@ void read_heap_report() noexcept {
 
 #if defined(__linux__)
 
-// By which poolheap knows that the process stands still; poolheap/src/process_image.cpp has the same name.
+// By this name poolheap knows that the process stands still; poolheap/src/process_image.cpp has the same one.
 constexpr char const* k_frozen_name = "pooled-frozen";
 
 // A copy of this process that does nothing, and ends with it. -1: there is none.

@@ -202,8 +202,8 @@ template <failure Failure>
     }
 }
 
-// Not a block of an inlined class of the default pool, or in a build without the hot path: null, large, of another pool, of another copy of the
-// library, or another malloc's.
+// Deallocates what is no block of an inlined class of the default pool: null, a large block, one of another pool or another copy of the
+// library, or another malloc's. In a build without the hot path, everything.
 POOLED_COLD_PART void deallocate_other(void* p) noexcept {
     if (p == nullptr) return;
     kept_errno const kept;
@@ -286,7 +286,7 @@ void deallocate_sized_slow(void* p, std::size_t bytes, std::size_t align) noexce
     deallocate_unsized(p);
 }
 
-// Of malloc's interface, what may get a block of operator new.
+// Those functions of malloc's interface that may get a block of operator new.
 
 // k_not_own: neither a block of a pool nor of the reserve.
 constexpr std::size_t k_not_own = k_size_max;

@@ -86,7 +86,7 @@ public:
     }
 };
 
-// As thread-safe as its pool. Two are equal if they use the same pool. Move assignment and swap of a container propagate the
+// It is as thread-safe as its pool. Two are equal if they use the same pool. Move assignment and swap of a container propagate the
 // pool, copy assignment does not. Blocks may outlive the pool; allocating after its destruction is undefined.
 template <class T, class Pool>
 class pool_allocator {

@@ -115,7 +115,7 @@ struct clear_on_release {
     }
 };
 
-// The same with reset(), for classes that restore their initial state by it.
+// Calls reset(), for classes that restore their initial state by it.
 struct reset_on_release {
     template <class T>
     void on_release(T& object) const noexcept(noexcept(object.reset())) {

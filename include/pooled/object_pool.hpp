@@ -249,7 +249,7 @@ private:
     recycler_type* m_recycler;
 };
 
-// For tests: walks every structure, with other threads kept out.
+// Tests use it. It walks every structure, with other threads kept out.
 struct object_pool_access {
     template <class T, class Lifecycle, sharing Sharing>
     [[nodiscard]] static bool is_valid(basic_object_pool<T, Lifecycle, Sharing> const& one) {
@@ -270,7 +270,7 @@ public:
     using detail::basic_object_pool<T, Lifecycle, detail::sharing::shared>::basic_object_pool;
 };
 
-// For one thread at a time: the pool, and the release of its objects.
+// One thread at a time may use the pool or release its objects.
 template <class T, class Lifecycle>
 class local_object_pool : public detail::basic_object_pool<T, Lifecycle, detail::sharing::local> {
 public:

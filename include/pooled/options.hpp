@@ -8,7 +8,7 @@
 #include <memory_resource>
 #include <string_view>
 
-// For std::chrono's durations and clocks, without its calendar: 5,000 lines less than <chrono>, 27,000 with libc++.
+// These headers bring std::chrono's durations and clocks without its calendar: 5,000 lines less than <chrono>, 27,000 with libc++.
 #if defined(_LIBCPP_VERSION)
 #include <semaphore>
 #else
@@ -19,10 +19,10 @@ POOLED_BEGIN_NAMESPACE
 
 // When objects that lost their last owner are destroyed, if their destructor is not trivial: docs/teardown.md.
 enum class teardown : unsigned char {
-    // At once, in the order of the standard's pointers. Only when the stack is nearly used up is the rest deferred, to the
+    // Objects are destroyed at once, in the order of the standard's pointers. Only when the stack is nearly used up is the rest deferred, to the
     // outermost drop; all of it is destroyed before that returns.
     immediate,
-    // Before the outermost drop returns; the order among the objects that it alone kept alive is unspecified.
+    // Objects are destroyed before the outermost drop returns; the order among those that it alone kept alive is unspecified.
     unordered,
     // The drop only defers. Each later allocation of that thread from the pool destroys up to four deferred objects; a thread
     // that only drops destroys some at each drop, once more than 1,024 are deferred. The others are destroyed by drain(), when

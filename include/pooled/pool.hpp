@@ -73,7 +73,7 @@ public:
         if constexpr (k_is_deferrable_type<object>) static_cast<void>(detail::is_to_be_deferred(place()));
     }
 
-    // The same for blocks.
+    // As reserve(), for blocks of so many bytes. Throws what reserve() throws.
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
         class_index const c = any_class_for(bytes, align);
         detail::reserve_classes(*m_core, {c, bytes, align}, c, count);
@@ -91,7 +91,7 @@ public:
     // each time that they are free. Ends reservations. O(threads + slabs + cached blocks).
     std::size_t trim() noexcept { return m_core->trim(); }
 
-    // In an incremental pool: destroys, on this thread, up to `budget` deferred objects, whichever thread dropped them. Returns
+    // In an incremental pool, destroys, on this thread, up to `budget` deferred objects, whichever thread dropped them. Returns
     // their number; fewer than `budget` means that none is deferred any more. O(objects destroyed).
     std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
         pool_extension* const above = m_core->extension();
@@ -109,10 +109,11 @@ public:
     template <class Traits>
     void live_report(std::basic_ostream<char, Traits>& out) const;
 
-    // Whether `p` points into memory that this pool has taken from upstream, and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
+    // Whether `p` points into memory that this pool has taken from upstream, and that does not belong to another pool whose upstream is this
+    // one. `p` may be any address; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept { return m_core->owns(p); }
 
-    // For std::pmr containers. Valid for deallocation as long as a block is in use, even after the pool was destroyed.
+    // Serves std::pmr containers. It deallocates as long as a block is in use, even after the pool was destroyed.
     [[nodiscard]] std::pmr::memory_resource* resource() const noexcept { return m_core; }
 
     [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }

@@ -18,7 +18,7 @@ public:
     [[nodiscard]] rc_ptr<T> rc_from_this() { return own<detail::among_threads, T>(); }
     [[nodiscard]] rc_ptr<T const> rc_from_this() const { return own<detail::among_threads, T const>(); }
 
-    // As rc_from_this(), for an object that local_rc_ptr owns.
+    // Does what rc_from_this() does, for an object that local_rc_ptr owns.
     [[nodiscard]] local_rc_ptr<T> local_rc_from_this() { return own<detail::on_one_thread, T>(); }
     [[nodiscard]] local_rc_ptr<T const> local_rc_from_this() const {
         return own<detail::on_one_thread, T const>();

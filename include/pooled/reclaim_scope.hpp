@@ -10,7 +10,7 @@
 //       for (auto& list : lists) list.reset();
 //   }   // here all of them are destroyed
 //
-// For automatic variables only. Scopes nest: the outermost does the work, also within a destructor that it runs. Three kinds of
+// Only automatic variables may be scopes. Scopes nest: the outermost does the work, also within a destructor that it runs. Three kinds of
 // objects are not gathered: those of a trivially destructible type, those of a type with destroy_in_place, and those of an
 // incremental pool, which that pool keeps. O(1) besides the destruction itself.
 

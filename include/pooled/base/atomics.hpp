@@ -131,7 +131,7 @@ public:
     operator T() const noexcept {
         return __atomic_load_n(&m_value, __ATOMIC_RELAXED);
     }  // NOLINT: reads as the value
-    // With an order: release, and acquire.
+    // These have an order: release, and acquire.
     void publish(T value) noexcept { __atomic_store_n(&m_value, value, __ATOMIC_RELEASE); }
     [[nodiscard]] T acquire() const noexcept { return __atomic_load_n(&m_value, __ATOMIC_ACQUIRE); }
     // For who may write it: GCC then uses the value from memory.

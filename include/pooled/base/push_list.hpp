@@ -46,7 +46,7 @@ public:
             for_each(take_all(), [&first](T& one) { NextOf(one) = std::exchange(first, &one); });
         return found;
     }
-    // Those of take_all(). `visit` may do with an element what it likes.
+    // Visits those that take_all() returned. `visit` may do with an element what it likes.
     template <class Visit>
     static void for_each(T* taken, Visit&& visit) noexcept {
         while (taken != nullptr)

@@ -233,8 +233,8 @@ inline constexpr std::size_t k_guard_bytes =
     return c;
 }
 
-// That of a size known at compile time. A variable, so that a compiler evaluates it once for all types of the size: a call of class_for() with
-// constants is inlined, and its loop optimised away, for each type again.
+// The class of a size known at compile time. It is a variable, so that a compiler evaluates it once for all types of the size: a call of
+// class_for() with constants is inlined, and its loop optimised away, for each type again.
 template <std::size_t Bytes, std::size_t Align>
 inline constexpr class_index k_class_for = class_for(Bytes, Align);
 
@@ -296,7 +296,7 @@ struct block_request {
 [[nodiscard]] constexpr std::size_t bytes_for(std::size_t count, block_request const& what) noexcept {
     for (std::size_t bound = 1;;) {
         bool const has_slabs = what.c < k_first_large;
-        // Of a block that has a span of its own, a slab is a block.
+        // Where a block has a span of its own, a slab is a block.
         std::size_t const slab = has_slabs
                                      ? slab_granules_for(what.c, bound < k_small_pool_bytes) * k_granule_bytes
                                      : round_up(detail::smaller(what.bytes, k_size_max / 2),

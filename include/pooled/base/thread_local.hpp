@@ -34,7 +34,7 @@
 #define POOLED_THREAD_ACCESS_ELF 1
 #endif
 
-// One for all, as an executable and its shared libraries share the variable.
+// There is one symbol for all, as an executable and its shared libraries share the variable.
 #define POOLED_THREAD_SYMBOL(name) "pooled_" #name "_" POOLED_ABI_NAME
 
 #if POOLED_THREAD_ACCESS_WINDOWS || POOLED_THREAD_ACCESS_ELF
@@ -65,8 +65,8 @@
 extern "C" unsigned pooled_tls_index POOLED_SYMBOL("_tls_index");
 
 #elif POOLED_THREAD_ACCESS_ELF
-// Of an executable's variable the linker knows the distance. That of another file's is in the global offset table: %[base].
-// %[at]: a member's offset. ATT and INTEL: the two syntaxes of x86-64.
+// The linker knows the distance of an executable's variable. That of another file's variable is in the global offset table: %[base].
+// %[at] is a member's offset. ATT and INTEL are the two syntaxes of x86-64.
 #if POOLED_HAS_CODE && !POOLED_INITIAL_EXEC
 #define POOLED_THREAD_LOAD_BASE(symbol) static_cast<void>(0)
 #define POOLED_THREAD_BASE

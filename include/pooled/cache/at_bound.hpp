@@ -149,7 +149,7 @@ inline bool cache_set::put_at_bound(class_index c, thread_cache* cache, void* bl
         return false;  // reported under the lock
     bool is_taken = false;
     while_at_bound(cache, [&](bool may_use_slots) {
-        // Of k_exact, each has its own size: a slot does not know it.
+        // Each block of k_exact has its own size: a slot does not know it.
         std::uint64_t const puts = may_use_slots && c != k_exact ? m_slots.push(c, block) : 0;
         is_taken = puts != 0 || (is_locked && defer_at_bound(c, block));
         if (is_taken && cache != nullptr) cache->classes[c].add_net_taken(-1);

@@ -254,15 +254,15 @@ public:
     // thread has the lock of a class, and does not run.
     template <class Work>
     bool with_all(Work&& work) noexcept;
-    // The same until it succeeds. Gives up the lock while it waits.
+    // Does the same until it succeeds. Gives up the lock while it waits.
     template <class Work>
     void with_every(Work&& work) noexcept {
         for (unsigned attempt = 0; !with_all(work); ++attempt)
             wait_unlocked(attempt);
     }
-    // For `work`: as steal(), of all classes, whose recent addresses go to their slabs.
+    // `work` calls it. Does what steal() does, for all classes, whose recent addresses go to their slabs.
     void collect_all() noexcept;
-    // The same for one class after the other, but for those whose lock has a thread that does not run.
+    // Does the same for one class after the other, but for those whose lock has a thread that does not run.
     void steal_each() noexcept;
     // Empties the caches whose owners took no slow path since the last call: they are idle, or need only what they hold.
     void steal_from_idle() noexcept;
@@ -333,7 +333,7 @@ public:
         }
     }
 
-    // Of large blocks whose addresses are recent. Without a lock; O(classes).
+    // The size of all large blocks whose addresses are recent. Needs no lock; O(classes).
     [[nodiscard]] std::size_t recent_bytes() noexcept {
         std::size_t bytes = 0;
         for (class_index c = k_first_large; c < k_class_count; ++c)
@@ -375,7 +375,7 @@ private:
     // `is_stalled`: another thread has the lock of the class, and the heap has no free slab.
     [[nodiscard]] void* allocate_deferred(block_request const& what, thread_cache* cache,
                                           bool& is_stalled) noexcept;
-    // Without memory for it nothing changes.
+    // If there is no memory for it, nothing changes.
     void prepare_hand_over() noexcept;
     // False: the caller keeps the block.
     [[nodiscard]] bool deallocate_deferred(class_index c, thread_cache* cache, void* block) noexcept;
@@ -412,7 +412,7 @@ private:
         platform::pause(attempt);
         lock();
     }
-    // At the bound, or in drain(). False: there is no memory.
+    // Called at the bound, or in drain(). False: there is no memory.
     [[nodiscard]] bool defer_at_bound(class_index c, void* block) noexcept;
     // `is_locked`: another thread has the lock of the class, and does not run. False: the caller keeps the block.
     [[nodiscard]] bool put_at_bound(class_index c, thread_cache* cache, void* block,
@@ -427,7 +427,7 @@ private:
     observed<std::uint32_t> m_count;  // of caches
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
     shared_gate m_outsiders;  // threads without a cache
-    // Not an array of central: compilers inline its constructor once for each class, 139 s of GCC 12 under a sanitizer.
+    // It is no array of central: compilers inline its constructor once for each class, 139 s of GCC 12 under a sanitizer.
     alignas(central) std::array<std::byte, k_lists * sizeof(central)> m_central;
 };
 

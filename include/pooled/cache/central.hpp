@@ -64,13 +64,13 @@ public:
     // try_lock_for_a_moment() failed.
     // False, or null: no memory, or no free slab.
     //
-    // The older half of a cache that does not take `block`, and this one.
+    // Defers the older half of a cache that does not take `block`, and the block.
     [[nodiscard]] bool defer_half(class_cache& cache, void* block) noexcept;
-    // A block of a thread that has no cache, or may not use it. Fills the batch that came last: O(1), and 9 bytes of metadata.
+    // Defers a block of a thread that has no cache, or may not use it. Fills the batch that came last: O(1), and 9 bytes of metadata.
     [[nodiscard]] bool defer_one(void* block) noexcept;
-    // All of a cache, whose owner ends.
+    // Defers all blocks of a cache, whose owner ends.
     [[nodiscard]] bool defer_all(class_cache& cache) noexcept;
-    // As refill(): blocks that were deferred, else those of a slab.
+    // Does what refill() does, with blocks that were deferred, else with those of a slab.
     [[nodiscard]] void* refill_deferred(class_cache& cache, block_request const& what) noexcept;
 
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
@@ -102,7 +102,7 @@ public:
         return cache.pop_array();
     }
 
-    // One block, for callers without a cache. Null as above.
+    // Returns one block to a caller without a cache. Null as above.
     [[nodiscard]] void* allocate_one(block_request const& what) noexcept {
         if (free() == 0) adopt();
         if (free() == 0 && !add_slab(what)) return end_served(), nullptr;
@@ -184,19 +184,19 @@ public:
         m_misses.add(1);
         return m_misses;
     }
-    // Without the lock; a hint: its holder does not run.
+    // Whether the lock's holder does not run. Needs no lock; a hint.
     [[nodiscard]] bool is_stalled() const noexcept { return m_mutex.is_stalled(); }
     [[nodiscard]] bool has_recent() const noexcept { return m_recent.count() != 0; }
-    // Without the lock, whose next holder does what was deferred.
+    // Needs no lock. Its next holder does what was deferred.
     [[nodiscard]] bool has_deferred() const noexcept { return !deferred().empty(); }
-    // Without the lock. Of large blocks that are handed over; 0 for other classes.
+    // The number of large blocks that are handed over; 0 for other classes. Needs no lock.
     [[nodiscard]] std::uint32_t handed() const noexcept;
     [[nodiscard]] std::size_t recent_bytes() const noexcept {
         return (std::size_t{m_recent.count()} + handed()) * k_geometry[m_class].block_bytes;
     }
 
-    // The older half of a full cache or, of a large one, of its last 1,024 addresses: then no drop waits for more than 512 blocks, and
-    // as few addresses move. Of blocks that others allocated, all but so many.
+    // Flushes the older half of a full cache or, if it is large, of its last 1,024 addresses: then no drop waits for more than 512 blocks, and
+    // as few addresses move. If others allocated the blocks, flushes all but so many.
     void flush_half(class_cache& cache) noexcept {
         std::uint32_t const newest = detail::smaller(cache.size(), 2 * k_max_cached_blocks);
         std::uint32_t const kept = newest / 2;
@@ -484,7 +484,7 @@ private:
     context& m_pool;
     slab_list m_slabs;
     [[no_unique_address]] recent_blocks m_recent;
-    // Of the slabs that were ever added without the lock. Who removes one subtracts it from the list's own counts.
+    // Count the slabs that were ever added without the lock. Who removes one subtracts it from the list's own counts.
     atomic<std::uint32_t> m_added_units{0};
     atomic<std::uint64_t> m_added_blocks{0};
     observed<std::uint64_t> m_free;

@@ -55,7 +55,7 @@ public:
     // False when the array is full; the block is then still the caller's.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_array(void* block) noexcept {
         void** const top = m_top;
-        // At the limit, or below the least.
+        // The top is at the limit, or below the least.
         if (address_of(top) - address_of(m_least.own()) >= m_span) [[unlikely]] {
             if (top == m_limit) return false;
             set_least(top);
@@ -91,7 +91,7 @@ public:
         return block != nullptr ? block : pop_below_floor();
     }
 
-    // Of the array.
+    // Those of the array; the hot block is not counted.
     [[nodiscard]] std::uint32_t size() const noexcept { return count_below(m_top); }
     [[nodiscard]] std::uint32_t capacity() const noexcept { return count_below(m_limit); }
     // What pop() would give.

@@ -5,7 +5,7 @@
 // thread has the lock, and perhaps does not run, it does not wait: it takes what others deferred or a slab of its own, and leaves what it
 // frees to whoever has the lock next (deferred_blocks.hpp).
 //
-// For the owner of a cache, and for a thread without one, for which an empty array stands. O(blocks moved).
+// The owner of a cache calls these, and a thread without one, for which an empty array stands. O(blocks moved).
 
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/central.hpp"
@@ -78,7 +78,7 @@ inline bool central::defer_all(class_cache& cache) noexcept {
 }
 
 inline void* central::refill_deferred(class_cache& cache, block_request const& what) noexcept {
-    // Of k_exact, each has its own size.
+    // Each block of k_exact has its own size.
     deferred_blocks* mine = what.c != k_exact ? deferred().take_all() : nullptr;
     if (mine == nullptr) mine = defer_slab(what);
     if (mine == nullptr) return nullptr;
@@ -100,7 +100,7 @@ inline void* central::refill_deferred(class_cache& cache, block_request const& w
 }
 
 inline deferred_blocks* central::defer_slab(block_request const& what) noexcept {
-    // Without a free block: the lock's holder leaves it alone.
+    // The slab has no free block, so the lock's holder leaves it alone.
     slab* const s = m_pool.heap.allocate(what, false, false);
     if (s == nullptr) return nullptr;
     deferred_blocks* const batch = deferred_blocks::make(s->total);

@@ -32,7 +32,7 @@ private:
     }
 };
 
-// Those of one class. Any thread may call, without a lock, and waits for none.
+// The deferred blocks of one class. Any thread may call, without a lock, and waits for none.
 class deferred_list : public push_list<deferred_blocks, deferred_blocks::next_of> {
 public:
     // Requires what take_all() returned, perhaps with another batch in front, and null if there is none left. What others have pushed

@@ -135,7 +135,7 @@ private:
 // Invariant: as that of gate, for all that the pool's classes have deferred.
 class shared_gate {
 public:
-    // As that of gate.
+    // Does what that of gate does.
     void announce() noexcept {
         m_inside.fetch_add(1, std::memory_order_relaxed);
         std_atomics::full_barrier();  // pairs with that in stop(), and of who ends what the caller reads

@@ -114,7 +114,7 @@ struct alignas(2 * k_cache_line) thread_cache {
         return true;
     }
 
-    // For the owner, as the next two. False when the array, or all of them, have their full size, or when there is no memory for a
+    // The owner calls this and the next two. False when the array, or all of them, have their full size, or when there is no memory for a
     // larger one. `is_burst`: what it allocated is likely to come back.
     bool grow(class_index c, bool is_burst = false) noexcept {
         std::uint32_t const most = is_burst ? k_geometry[c].burst_blocks() : k_geometry[c].cache_blocks;
@@ -161,13 +161,13 @@ struct owned_links {
     static constexpr auto k_member = &thread_cache::owned;
 };
 
-// Of a thread that has not yet used the default pool.
+// The gate of a thread that has not yet used the default pool.
 POOLED_STATE(detail::gate, g_closed_gate, {detail::gate::closed()});
 
 struct thread_state {
     static constexpr std::uint32_t k_no_pool_id = ~std::uint32_t{0};
 
-    // Of the cache of the default pool, or closed, so its code needs no comparison with null.
+    // The gate of the cache of the default pool, or a closed one, so its code needs no comparison with null.
     detail::gate* default_gate = &g_closed_gate;
     thread_cache* near_caches[k_near_slots]{};
     std::uint32_t recent_id = k_no_pool_id;  // of `recent`, which is not null then

@@ -31,7 +31,7 @@ public:
     };
     chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}
 
-    // Of which chunks are multiples: whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
+    // Chunks are multiples of it: whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
     [[nodiscard]] std::size_t unit() const noexcept {
         return m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
     }
@@ -93,7 +93,7 @@ public:
     }
 
     // The pages of the free bytes [first, end) of a slab may change from now on: in the checked build, nothing wrote to the free blocks there.
-    // Those of a span without a class could change already.
+    // The records of a span without a class could change already.
     static void end_free(slab const& s, std::size_t first, std::size_t end) noexcept {
         if (s.size_class <= k_exact)
             checked_memory::end_free(s.memory() + first, s.memory() + end, s.block_bytes());

@@ -91,7 +91,7 @@ public:
         m_fewest = detail::smaller(m_fewest, unneeded_granules());
         return taken;
     }
-    // Of a span that is not listed.
+    // Requires a span that is not listed.
     static void set_length(slab& s, std::size_t count) noexcept {
         s.granules = static_cast<std::uint32_t>(count);
         if (count > 1) s.last_record().granules = 0;
@@ -183,7 +183,7 @@ private:
     [[nodiscard]] static bool suits(slab const& s, span_request const& what) noexcept {
         return s.granules >= what.granules && skip_to(s, what.align) + what.bytes <= s.bytes();
     }
-    // At most so many spans of each bin.
+    // Looks at `most` spans of each bin at most.
     [[nodiscard]] slab* look(span_request const& what, std::size_t most) noexcept {
         for (std::size_t bin = next_bin(bin_of(what.granules)); bin != k_bins; bin = next_bin(bin + 1)) {
             std::size_t left = most;

@@ -27,7 +27,7 @@ POOLED_STATE(pool_names, g_pool_names, = nullptr);
 [[nodiscard]] inline char const* name_of_pool(std::uint32_t id) noexcept {
     return g_pool_names != nullptr ? g_pool_names(id) : "?";
 }
-// Of the pool that has the memory there.
+// The name of the pool that has the memory there.
 [[nodiscard]] inline char const* name_of_pool_at(void const* p) noexcept {
     return detail::name_of_pool(g_page_map.find(p).pool_id());
 }

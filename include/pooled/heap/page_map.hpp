@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// From an address to the pool and the descriptor of the memory there. A stateless deleter or an empty allocator finds the pool
+// Finds the pool and the descriptor of the memory at an address. A stateless deleter or an empty allocator finds the pool
 // of a block this way, and owns() answers without reading the memory in question.
 //
 //   address  | 16 bits: must be 0 | 16 bits: root | 18 bits: leaf | 14 bits: within the granule |

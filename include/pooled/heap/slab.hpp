@@ -10,7 +10,8 @@
 //   bits                1: free   0: in a thread's cache or in use
 //   records  | header, bits | header, bits | …      one for each granule; each has bits for 1024 blocks
 //
-// The first record of a span is its descriptor. Of the other records it uses the bits only, and of the last one `granules`. Offsets in bytes are from memory(), the span's first byte, unless they are called a block's.
+// The first record of a span is its descriptor. Of the other records it uses the bits only, and of the last one `granules`. Offsets in
+// bytes are from memory(), the span's first byte, unless they are called a block's.
 //
 // Invariants: memory() <= blocks < memory() + k_granule_bytes, equal without a class; memory() never changes, and blocks not while
 //             a block is in use, so the thread that frees one may read it without the lock;
@@ -57,8 +58,8 @@ struct alignas(k_cache_line) slab {
     bool is_purged = false;  // of a listed free span: no page of it is resident
     // Where the thread's cache of its class is, in bytes from that of the first class: for operator delete. Beyond any if there is none.
     observed<std::uint16_t> cache_at{k_nowhere};
-    // In the hardened build: an offset from `blocks`. No block from there on was used since the slab has its class. In other builds, of a
-    // large block: is_zero().
+    // In the hardened build, an offset from `blocks`: no block from there on was used since the slab has its class. In other builds, a large
+    // block has is_zero() here.
     observed<std::uint32_t> unmarked_from;
     std::array<std::uint64_t, k_words> bits{};
 
@@ -143,7 +144,7 @@ struct alignas(k_cache_line) slab {
         [[maybe_unused]] std::size_t unmarked = unmarked_from;
         while (left != 0) {
             std::uint64_t set = word(w);
-            // As below, for a whole word.
+            // Does what the loop below does, for a whole word.
             if (!k_hardened && set == ~std::uint64_t{0} && left >= k_word_bits) {
                 std::byte* block = blocks + w * k_word_bits * size;
                 for (std::size_t i = 0; i < k_word_bits; ++i, block += size)
@@ -184,7 +185,7 @@ struct alignas(k_cache_line) slab {
             }
     }
 
-    // Of the block that starts there. False: none does.
+    // Finds the index of the block that starts there. False: none does.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool find_index(void const* block, class_geometry const& g,
                                                        std::uint32_t& index) const noexcept {
         std::uintptr_t const offset = address_of(block) - address_of(blocks);

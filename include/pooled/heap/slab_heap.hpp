@@ -162,7 +162,7 @@ public:
     void forget_reservations() noexcept;
     // Called in a forked child, where the attempts of other threads do not end.
     void forget_others() noexcept;
-    // Of a pool without any, free memory may return. True, too, when another thread has the lock and does not run.
+    // If there are none, free memory may return. True, too, when another thread has the lock and does not run.
     [[nodiscard]] bool has_reservations() noexcept {
         try_scoped_lock const lock(*this, false);
         return !lock || !m_reservations.empty();
@@ -201,7 +201,7 @@ public:
     // so that a tenth of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
     // that is known once it is paid.
     //
-    // At a period's end: a walk begins, unless the last one goes on.
+    // Called at a period's end. Begins a walk, unless the last one goes on.
     void begin_collapsing() noexcept {
         if (!platform::may_collapse()) return;
         try_scoped_lock const lock(*this, false);
@@ -233,7 +233,7 @@ public:
         return lock ? m_free.unneeded_granules() * k_granule_bytes : 0;
     }
 
-    // Without the lock. acquire: pairs with the release in detach().
+    // Needs no lock. acquire: pairs with the release in detach().
     [[nodiscard]] std::size_t empty_bytes() const noexcept { return m_empty_bytes.acquire(); }
 
     // Checks every structure. O(granules).
@@ -261,8 +261,8 @@ private:
     static constexpr std::int64_t k_no_collapse = INT64_MAX;
     static constexpr std::int64_t k_collapsing = k_no_collapse - 1;  // a thread is at it
 
-    // As take_chunk(). When the heap cannot grow, all free spans are looked at, and shorter ones serve, until it can again, so that a bound
-    // is exact.
+    // Does what take_chunk() does. When the heap cannot grow, all free spans are looked at, and shorter ones serve, until it can again, so
+    // that a bound is exact.
     [[nodiscard]] chunk* take_or_note(span_request const& what, upstream::call& under_way,
                                       bool is_apart = false) {
         POOLED_TRY {
@@ -348,9 +348,9 @@ private:
         in.held += static_cast<std::uint32_t>(count);
         return taken;
     }
-    // Also without the lock. release: pairs with the acquire in gains(); who then takes the lock finds what became free.
+    // Needs no lock. release: pairs with the acquire in gains(); who then takes the lock finds what became free.
     void note_gain() noexcept { m_gains.fetch_add(2, std::memory_order_release); }
-    // As free_spans::put().
+    // Does what free_spans::put() does.
     slab& make_free(slab& s, bool is_purged = false) noexcept {
         note_gain();
         if (reservation* const by = s.reserved_for) {
@@ -410,7 +410,7 @@ private:
     [[nodiscard]] slab* lend_next(purging& p, std::size_t& looks, upstream::call& under_way) noexcept;
     // It has no resident pages any more.
     void take_back_purged(slab& s) noexcept;
-    // Of a span in no list.
+    // Requires a span in no list.
     slab& begin_loan(slab& s) noexcept {
         ++m_lent_spans;
         s.reserved_for = &m_lent;
@@ -453,7 +453,7 @@ private:
     static constexpr std::uint64_t k_begins_apart = (std::uint64_t{1} << 32) + 1;
     atomic<std::uint64_t> m_apart{
         0};  // how many threads are in allocate_apart() and, from bit 32 on, ever were
-    // Without the lock. Spans on their way to m_free, and chunks to m_chunks.
+    // Spans on their way to m_free, and chunks to m_chunks: threads push these without the lock.
     static slab*& next_span(slab& s) noexcept { return s.links.next; }
     static chunk*& next_chunk(chunk& c) noexcept { return c.links.next; }
     push_list<slab, next_span> m_left_spans;

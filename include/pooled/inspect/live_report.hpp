@@ -400,7 +400,7 @@ struct live_state {
             ++groups[of].objects;
             groups[of].bytes += bytes;
         }
-        // Of one type, there are several: the kinds of pointers, and the files that have a table of it.
+        // One type has several groups: one for each kind of pointer, and for each file that has a table of it.
         for (group& one : groups)
             for (group* other = &one + 1; other < groups.end(); ++other)
                 if (one.name_at != 0 && other->name_at != 0 && other->objects != 0 &&

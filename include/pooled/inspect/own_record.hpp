@@ -68,7 +68,7 @@ struct record_access<registry> {
                  .pool_shift = map_entry::k_pool_shift,
                  .descriptor_mask = map_entry::k_descriptor_mask};
         r.of_registry = {POOLED_AT(registry, m_cores), .max_pools = k_max_pools};
-        // Not of references: offsetof() refers to what they refer to.
+        // offsetof() of a reference would refer to what it refers to.
         r.of_core = {.m_made_by = POOLED_OFFSET(pool_core, m_id) - size<void*>(),
                      POOLED_AT(pool_core, m_id),
                      POOLED_AT(pool_core, m_extension),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// From which another program, poolheap, reads what the pools of a process or core file hold. Plain structs and constants: this file
+// Another program, poolheap, reads from these records what the pools of a process or core file hold. They are plain structs and constants: this file
 // includes nothing of the library, so that poolheap can.
 //
 //   ELF note (.note.pooled, type k_copies_layout)   in each file with the library, also when it is stripped: plugins/copies_elf.hpp
@@ -142,7 +142,7 @@ struct counted_word {
     }
 };
 
-// Of what a pool may have above it. `kind` is the first member of each.
+// What a pool may have above it. `kind` is the first member of each.
 enum class extension_kind : std::uint32_t { recycle_list = 1, deferred_objects = 2 };
 
 // recycle_list: the idle objects of an object pool. It lies in a block of that pool. A stack has its size and `ways` tops: the object

@@ -64,7 +64,7 @@ public:
         }
     }
 
-    // Of this copy; others are left out.
+    // Leaves out pools of other copies.
     void read_pool(address core) {
         auto const& of = m_layout.of_core;
         if (get<address>(core + of.m_made_by) != address_of(m_layout.registry)) return;
@@ -356,8 +356,8 @@ private:
             for (std::uint32_t i = 0; i < words; ++i)
                 set += static_cast<std::uint32_t>(std::popcount(m_bits[w + i]));
         }
-        // Fewer bits than `free` says are only there as a slab with no block in use gets or loses its class: in every other change the bits come first, or are
-        // cleared last.
+        // There are fewer bits than `free` says only as a slab with no block in use gets or loses its class: in every other change the bits
+        // come first, or are cleared last.
         if (set >= free) m_total = total;
         return m_total != 0 ||
                get<std::uint32_t>(at + of.free) == free;  // else a living process went on meanwhile

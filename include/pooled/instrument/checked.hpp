@@ -28,7 +28,7 @@ inline constexpr char const* k_double =
     "no block in use starts there; it was freed before (double free): look for a "
     "second owner";
 
-// Of the blocks there, whose class is not k_no_class; otherwise 0.
+// The size of the blocks there, if they have a class; otherwise 0.
 inline std::size_t bytes_of(map_entry entry) noexcept {
     return !entry.empty() && entry.slab_at()->size_class <= k_exact ? entry.slab_at()->block_bytes() : 0;
 }

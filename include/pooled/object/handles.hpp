@@ -97,7 +97,7 @@ struct shared_handle {
     }
 };
 
-// By their Owner: unique_owner, rc_owner.
+// Their Owner is unique_owner or rc_owner.
 template <class T, class Recycler, class Owner>
 struct counted_handle {
     using pointer = typename Owner::template pointer<T>;

@@ -177,10 +177,10 @@ private:
     // An acquisition from the central list takes some 15 ns more than one from a cache: so many cost as much as entering central mode, a
     // barrier on all threads of 1 to 20 µs.
     static constexpr std::uint32_t k_central_hits = 1024;
-    // Of a bounded pool, in a thread that is not the only one.
+    // A thread that is not the only one caches so much of a bounded pool.
     static constexpr std::size_t k_cache_share = 16;
     static constexpr std::uint32_t k_max_cached = 128;
-    // Of the only thread. The second one collects all of them under the lock: 4,096 took 0.13 ms, and once 2.2.
+    // The only thread caches so many. The second one collects all of them under the lock: 4,096 took 0.13 ms, and once 2.2.
     static constexpr std::uint32_t k_max_alone = 1024;
 
     [[nodiscard]] static POOLED_ALWAYS_INLINE void* pop_from(thread_cache* cache) noexcept {
@@ -208,7 +208,7 @@ private:
     };
     POOLED_API void retire(thread_cache& cache) noexcept;
     POOLED_API void forget_objects() noexcept;
-    // Of an object in use that does not count any more.
+    // Whether an object in use does not count any more.
     [[nodiscard]] bool is_forgotten(std::uint32_t generation) const noexcept {
         return generation != recycle_node::k_no_object &&  // was just acquired from the list, and failed
                static_cast<std::int32_t>(generation - m_first_counted) < 0;
@@ -280,7 +280,7 @@ private:
     }
     void flush(class_cache& cache, std::uint32_t n) noexcept;
     void collect(class_cache& cache) noexcept;
-    // Of those that are stopped.
+    // Collects those that are stopped.
     void collect_all() noexcept {
         m_core.caches().for_each_stopped([this](thread_cache& cache) { collect(cache.recycled); });
     }
@@ -315,8 +315,8 @@ private:
     // Empty: no object is idle in the list (in central mode: anywhere), none may be built, or what there is was offered to others.
     [[nodiscard]] POOLED_ALWAYS_INLINE grant take_locked(thread_cache* mine, waiter const* self) noexcept;
 
-    // Without a section: `count` objects, which the list counts already. When memory has run out: none, or those that were built until
-    // then, unless it needs all.
+    // Builds `count` objects, which the list counts already, in no section. When memory has run out, returns none, or those that were built
+    // until then, unless it needs all.
     [[nodiscard]] POOLED_ALWAYS_INLINE recycle_stack build(std::size_t count, bool all);
     // The end of a growth: so many were built, and `missing` are not. The caller may take one.
     [[nodiscard]] void* add(recycle_stack& built, std::size_t missing, bool takes_one) noexcept;

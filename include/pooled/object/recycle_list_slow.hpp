@@ -37,7 +37,7 @@ struct record_access<recycle_list> {
 };
 #pragma GCC diagnostic pop
 
-// In a section.
+// These are called in a section.
 
 inline void recycle_list::flush(class_cache& cache, std::uint32_t n) noexcept {
     auto const oldest = cache.oldest(n);

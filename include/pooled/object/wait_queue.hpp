@@ -31,7 +31,7 @@ public:
     waiter(waiter const&) = delete;
     waiter& operator=(waiter const&) = delete;
 
-    // For the waiter's own thread. Spins, then sleeps, until it is woken. False: it was stopped, or has waited as long as the deadline
+    // The waiter's own thread calls it. Spins, then sleeps, until it is woken. False: it was stopped, or has waited as long as the deadline
     // says: `remaining()` is how many nanoseconds longer to sleep, and while the result of `watch(*this)` exists, it may stop the waiter.
     template <class Deadline>
     [[nodiscard]] bool wait(Deadline const& deadline) noexcept {
@@ -83,7 +83,7 @@ private:
 class wait_queue {
 public:
     [[nodiscard]] bool empty() const noexcept { return m_all.empty(); }
-    // Those without an offer.
+    // The number of waiters without an offer.
     [[nodiscard]] std::size_t size() const noexcept { return m_size; }
 
     // Whether offer() has somebody to offer one of `available` objects to.

@@ -37,7 +37,7 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// Of one thread.
+// What the gate knows of one thread.
 struct fork_gate_thread {
     std::uint32_t locks;  // held by the thread
     std::uint32_t forks;  // sets of fork handlers in progress on the thread
@@ -143,19 +143,19 @@ public:
         platform::wake_all(m_state);
         m_turn.store(0, std::memory_order_release);
     }
-    // In a child, after its handlers: that of a handler's own fork goes on to fork itself.
+    // A child calls it after its handlers: the child of a handler's own fork goes on to fork itself.
     void become_parent() noexcept {
         m_process.store(platform::process(), std::memory_order_relaxed);
         m_state.store(k_closed, std::memory_order_release);
     }
-    // In a child, once all structures begin anew: as after let_in().
+    // A child calls it once all structures have begun anew. Then the gate is as it was after let_in().
     void recover() noexcept {
         own_state().own = nullptr;  // the next cache asks for another one
         own_state().has_turn = true;
         m_turn.store(1, std::memory_order_relaxed);
         m_state.store(k_closing, std::memory_order_relaxed);
     }
-    // In the child, before end(). Writes only to pages that need it.
+    // The child calls it before end(). Writes only to pages that need it.
     void forget_others() noexcept {
         for (flag& one : m_flags)
             if (&one != own_state().own && one.is_owned.load(std::memory_order_relaxed) != 0) {
@@ -176,7 +176,7 @@ public:
         if (m_state.load(std::memory_order_relaxed) != k_open) platform::wait_for_copy();
     }
 
-    // In the thread that forks, or its child.
+    // The thread that forks, or its child, asks.
     [[nodiscard]] bool is_lost() const noexcept {
         return !own_state().has_turn || m_state.load(std::memory_order_relaxed) == k_lost;
     }
@@ -222,7 +222,7 @@ private:
         if (m_state.load(std::memory_order_acquire) != k_open) [[unlikely]]
             enter_closed();
     }
-    // Of a thread that has set its flag.
+    // Requires that the thread has set its flag.
     POOLED_NOINLINE void enter_closed() noexcept {
         if (enters_lost()) return;
         flag_of(own_state()).inside.store(0, std::memory_order_release);
@@ -314,7 +314,7 @@ private:
     atomic<std::uint32_t> m_state{k_open};
     atomic<std::uint32_t> m_turn{0};     // 1: a thread has it
     atomic<std::uint64_t> m_process{0};  // of the last begin()
-    // Of the thread with the turn.
+    // The thread with the turn uses these.
     std::int64_t m_patience_ends = 0;
     bool m_has_given_up = false;
 };

@@ -31,14 +31,14 @@ public:
     // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more memory.
     [[nodiscard]] POOLED_API void* try_allocate(std::size_t bytes) noexcept;
 
-    // As try_allocate(); all bytes are zero.
+    // Does what try_allocate() does; all bytes are zero.
     [[nodiscard]] void* try_allocate_zeroed(std::size_t bytes) noexcept {
         void* const p = try_allocate(bytes);
         if (p != nullptr && bytes <= k_largest_piece) __builtin_memset(p, 0, bytes);
         return p;
     }
 
-    // As allocate, but throws std::bad_alloc instead of returning null.
+    // Does the same, but throws std::bad_alloc instead of returning null.
     [[nodiscard]] void* allocate(std::size_t bytes) {
         if (void* const p = try_allocate(bytes)) return p;
         POOLED_THROW(std::bad_alloc());

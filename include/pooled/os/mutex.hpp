@@ -83,7 +83,7 @@ public:
         m_mutex.lock();
         of().on_lock();
     }
-    // As those of the lock.
+    // Do what those of the lock do.
     [[nodiscard]] bool try_lock() noexcept { return m_mutex.try_lock() && (of().on_lock(), true); }
     [[nodiscard]] bool try_lock_for_a_moment() noexcept {
         return m_mutex.try_lock_for_a_moment() && (of().on_lock(), true);
@@ -104,7 +104,7 @@ private:
     [[nodiscard]] Of& of() noexcept { return static_cast<Of&>(*this); }
 };
 
-// Of a lock that the caller has already.
+// The caller has the lock already.
 template <class Mutex>
 class unlock_at_end {
 public:

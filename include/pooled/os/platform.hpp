@@ -54,7 +54,7 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
     //
     // A power of two, at least 4096: the unit of discard_pages() and populate_pages().
     { System::page_bytes() } noexcept -> std::same_as<std::size_t>;
-    // Of `bytes`, at a multiple of the second, a power of two: zero, untouched pages. Null: the system has no more.
+    // Maps `bytes` of zero, untouched pages at a multiple of the second argument, a power of two. Null: the system has no more.
     { System::map_pages(bytes, bytes) } noexcept -> std::same_as<void*>;
     // Requires a result of map_pages() with the same `bytes`. False: the system did not take them back, and they are as before.
     { System::unmap_pages(p, bytes) } noexcept -> std::same_as<bool>;
@@ -160,7 +160,7 @@ struct platform : system_platform {
         return otherwise;
     }
 
-    // As those of the system.
+    // Do what those of the system do.
     POOLED_API static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
                                       std::int64_t ns = -1) noexcept;
     POOLED_API static void wake_one(atomic<std::uint32_t>& state) noexcept;

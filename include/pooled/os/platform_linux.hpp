@@ -42,7 +42,7 @@ extern "C" {
 struct linux_platform : posix_platform {
     static constexpr bool k_discards_to_zero = true;
 
-    // Of the kernel's interface, whose headers would be included in every user's code: test/unit/os/platform.cpp compares them.
+    // The kernel's headers would be included in every user's code: test/unit/os/platform.cpp compares these constants with them.
     static constexpr int k_futex_wait = 128;       // FUTEX_WAIT_PRIVATE
     static constexpr int k_futex_wake = 129;       // FUTEX_WAKE_PRIVATE
     static constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED

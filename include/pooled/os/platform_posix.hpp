@@ -52,7 +52,7 @@ struct map_place {
         }
     }
 };
-// For alignments from 2 MiB on; and for smaller ones from a granule on, if a place was chosen.
+// `large` serves alignments from 2 MiB on, `small` smaller ones from a granule on, if a place was chosen.
 struct map_places {
     map_place large, small;
 };

@@ -35,7 +35,7 @@ public:
         return m_state.compare_exchange_strong(expected, k_held, std::memory_order_acquire);
     }
 
-    // As try_lock(), so often.
+    // Tries so often to lock.
     [[nodiscard]] POOLED_NOINLINE bool spin(unsigned attempts) noexcept {
         for (; attempts != 0; --attempts) {
             platform::relax();

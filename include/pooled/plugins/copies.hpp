@@ -30,7 +30,7 @@ inline constexpr std::uint32_t k_first_type_number = 128;
 inline constexpr std::uint32_t k_no_pool_id = 0;
 inline constexpr std::uint32_t k_first_claimed_pool_id = 2;  // 1 is the default pool of each copy
 
-// One page map and the pools in it.
+// A copy of the library's state: one page map and the pools in it.
 struct memory_copy {
     char const* abi = nullptr;    // equal for copies with the same layouts
     memory_copy* next = nullptr;  // the one registered before this one
@@ -41,7 +41,7 @@ struct memory_copy {
     void* (*default_core)() = nullptr;  // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
 };
 
-// As inspect/record.hpp describes it, like the directory's first member.
+// inspect/record.hpp describes it, like the directory's first member.
 static_assert(offsetof(memory_copy, next) == offsetof(inspect::copy_head, next) &&
               offsetof(memory_copy, heap) == offsetof(inspect::copy_head, heap));
 
@@ -60,7 +60,7 @@ struct block_type {
     std::uint32_t object_bytes;
     char const* name = nullptr;  // as name_of_type() says
 
-    // For a finish that serves many types.
+    // A finish that serves many types calls it.
     void (*destroy)(void* object) noexcept = nullptr;
 };
 

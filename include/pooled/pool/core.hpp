@@ -89,7 +89,7 @@ public:
     [[nodiscard]] virtual pool_stats stats() = 0;
     // Checks every structure, with other threads kept out.
     [[nodiscard]] virtual bool is_valid() = 0;
-    // As that of upstream.
+    // Does what that of upstream does.
     [[nodiscard]] virtual bool may_give(std::size_t bytes) const = 0;
     [[noreturn]] virtual void throw_exhausted(std::size_t bytes) const = 0;
     // False when the pool has another extension than `old`. Takes the lock of the caches, so that it does not change during a fork.

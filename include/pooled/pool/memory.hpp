@@ -121,8 +121,8 @@ public:
     // Afterwards, no thread uses a cache, and deallocations are counted. Requires that the caches are stopped for good, their lock, and the
     // registry's. False: another thread has a lock, and does not run.
     [[nodiscard]] bool close() noexcept;
-    // Of a closed pool: that of its handle, or those of blocks and calls. True: those were the last. acq_rel: what every thread did to its
-    // block happens before the pool is destroyed.
+    // Drops references to a closed pool: that of its handle, or those of blocks and calls. True: those were the last. acq_rel: what every
+    // thread did to its block happens before the pool is destroyed.
     [[nodiscard]] bool drop_references(std::uint64_t count = 1) noexcept {
         return m_references.fetch_sub(count, std::memory_order_acq_rel) == count;
     }
@@ -136,7 +136,7 @@ public:
         m_slabs.forget_others();
         m_searches = 0;
     }
-    // In a child, as registry::begin_anew(). Only the calling thread uses a local pool.
+    // registry::begin_anew() calls it in a child. Only the calling thread uses a local pool.
     void begin_anew(std::uint32_t pool_id, bool is_local) noexcept {
         if (is_local) return;
         pool_options const options = m_options;
@@ -193,7 +193,7 @@ private:
         if (what.c != k_exact && (steal(what.c) || find_slab(what.c, cache))) return true;
         return grow(what);
     }
-    // At the bound. Null: there was no free block in any cache or list, no free span, and no memory in transit from or to upstream, at
+    // Searches at the bound. Null: there was no free block in any cache or list, no free span, and no memory in transit from or to upstream, at
     // one moment.
     [[nodiscard]] POOLED_NOINLINE void* search(block_request const& what, thread_cache* cache) {
         std::size_t const bytes = what.block_bytes();
@@ -268,7 +268,7 @@ private:
 
 inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
     if (cache != nullptr && m_caches.hand_over(c, *cache, block)) return false;
-    // Of an inlined class, the block is not verified yet.
+    // A block of an inlined class is not verified yet.
     std::size_t bytes =
         c == k_exact ? g_page_map.find_owned(block).slab_at()->bytes() : k_geometry[c].block_bytes;
     if (c < k_inlined_classes && cache != nullptr && !m_caches.is_at_bound())

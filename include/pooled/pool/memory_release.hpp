@@ -61,7 +61,7 @@ public:
                    std::chrono::milliseconds period) noexcept
         : m_upstream(from), m_slabs(slabs), m_caches(caches), m_clock(period) {}
 
-    // Of a thread's `calls` some; of a thread without a cache, which counts none, each.
+    // Some of a thread's `calls` are due; each is of a thread without a cache, which counts none.
     [[nodiscard]] bool is_call_due(std::uint32_t calls) const noexcept {
         return calls % release_clock::k_calls == 0 || m_slabs.has_step() || m_slabs.may_collapse();
     }
@@ -111,7 +111,7 @@ private:
     // memory, and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most
     // programs.
     static constexpr std::size_t k_least_kept = std::size_t{64} << 20;
-    // Not for each block: for so many bytes, or a 32nd of the pool's memory.
+    // Blocks return together: so many bytes, or a 32nd of the pool's memory.
     static constexpr std::size_t k_least_excess = std::size_t{4} << 20;
 
     static constexpr int k_background_steps = 64;

@@ -32,7 +32,7 @@ namespace detail {
 inline constexpr char const* k_default_pool_name = "default";
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
-// In pool/concrete_core.hpp. Only a source that makes a pool, or allocates, refers to it.
+// pool/concrete_core.hpp defines it. Only a source that makes a pool, or allocates, refers to it.
 POOLED_HIDDEN extern memory_copy const k_copy_functions;
 
 class registry {

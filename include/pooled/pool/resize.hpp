@@ -20,8 +20,8 @@ namespace detail {
 // The bytes that the owner may use; in the checked build those that were asked for, as the rest is a guard.
 [[nodiscard]] POOLED_API std::size_t usable_bytes(void const* p) noexcept;
 
-// Of two blocks that no class serves, pages move where the system can do that, which takes a hundredth of the time and no second block's
-// memory. The contents of `from` are lost.
+// Copies the contents. Where no class serves the two blocks, pages move if the system can do that, which takes a hundredth of the time
+// and no second block's memory. The contents of `from` are lost.
 POOLED_API void move_bytes(void* from, void* to, std::size_t bytes) noexcept;
 
 #if POOLED_HAS_CODE

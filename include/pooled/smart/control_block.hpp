@@ -90,9 +90,9 @@ struct from_any {
 
 // The control block's destructor ran.
 POOLED_API void defer_shared_block(void* block, bool is_immediate) noexcept;
-// Of an object whose last owner is gone.
+// Defers an object whose last owner is gone.
 POOLED_API void defer_shared(void* block, type_tag type, bool is_immediate) noexcept;
-// The operation of that name of all their block types.
+// All their block types have this operation of that name.
 POOLED_API void finish_shared(block_type const& type, void* block, bool is_observed) noexcept;
 
 #if POOLED_HAS_CODE
@@ -160,7 +160,7 @@ template <std::size_t Bytes, std::size_t Align>
     own.leave();
     return block;
 }
-// Not a template, so that a compiler reads it once. `cold`: allocate_shared_cold of the class.
+// It is no template, so that a compiler reads it once. `cold` is allocate_shared_cold of the class.
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, void* (*cold)(gate& own)) {
     gate& own = in_default_pool::own_gate();
     if (own.enter_or_stay()) [[likely]] {
@@ -173,7 +173,7 @@ template <std::size_t Bytes, std::size_t Align>
     return cold(own);
 }
 
-// Also where it is awaited.
+// Frees a block, or defers it if its object was deferred (is_block_awaited).
 template <std::size_t Bytes, std::size_t Align>
 POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
     constexpr class_index c = k_class_for<Bytes, Align>;
@@ -284,7 +284,7 @@ public:
     }
 };
 
-// That of the default pool. Its name is a part of each control block's: a short one saves 30 bytes a type.
+// The allocator of the default pool. Its name is a part of each control block's: a short one saves 30 bytes a type.
 struct std_block : shared_block_of<char, from_default> {
     template <class Other>
     struct rebind {

@@ -58,7 +58,7 @@ struct count_header {
     [[nodiscard]] static std::int64_t owners_in(std::uint64_t word) noexcept {
         return (static_cast<std::int64_t>(word) >> k_strong_shift) + 1;
     }
-    // Of the observers, after one more.
+    // Whether the number of observers is within its limit, after one more.
     [[nodiscard]] static bool is_within_limit(std::uint64_t word) noexcept {
         return weak_in(word) <= k_weak_limit;
     }
@@ -67,7 +67,7 @@ struct count_header {
         return static_cast<std::int64_t>(word) >= 0;
     }
 
-    // Of an object whose only owner drops it, and which may observe itself after its destructor has run.
+    // Called when the only owner drops an object that may observe itself after its destructor has run.
     void release_owner() noexcept {
         word.store(word.load(std::memory_order_relaxed) | k_no_owner, std::memory_order_relaxed);
     }

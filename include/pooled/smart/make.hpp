@@ -10,7 +10,7 @@
 // in a place: in_default_pool, whose id is a constant, or in_pool. The block is allocated first, then the object is constructed; the block
 // returns to the pool if that throws. Arguments of `for_overwrite` stand for default-initialisation.
 //
-// As thread-safe as the pool.
+// The functions are as thread-safe as the pool.
 
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"

@@ -73,7 +73,7 @@ public:
         return reinterpret_cast<count const*>(static_cast<std::byte const*>(block) + k_counts);
     }
 
-    // Of a control block with a deleter and an allocator: it has the object's address, and the allocator.
+    // A control block with a deleter and an allocator has the object's address and the allocator.
     static constexpr std::size_t k_bytes_with_deleter = sizeof(base) + 2 * sizeof(void*);
     template <class T>
     static constexpr std::size_t k_object_offset = round_up(sizeof(base), alignof(T));

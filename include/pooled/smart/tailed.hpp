@@ -10,7 +10,7 @@
 // one. The Elements are made after the T, in ascending order, and destroyed before it, in descending order; also if a constructor
 // throws. The block's size is not kept: the pool knows it by the address.
 //
-// As thread-safe as the pool. O(count), or O(1) where nothing is to be initialised or destroyed.
+// They are as thread-safe as the pool. O(count), or O(1) where nothing is to be initialised or destroyed.
 
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/fwd.hpp"

@@ -16,7 +16,7 @@
 // safe? The window only caches that answer, which is computed again whenever the stack pointer is outside of it, so a thread may change
 // stacks at any moment. The window is empty while drops are gathered (reclaim_scope, teardown::unordered).
 //
-// One state per thread: constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
+// Each thread has one state. It is constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
 // function that runs a destructor uses the state afterwards: a fibre may have moved to another thread by then.
 //
 // The records of outermost drops lie on the stacks that they represent. The table of those on other stacks than a thread's own is keyed
@@ -187,7 +187,7 @@ public:
     // Called when may_recurse() is false, or for an object of an unordered pool. After `defer`, the caller must push the object
     // to `recipient` before any destructor runs, or destroy it.
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
-        // As below, sooner and in few instructions: each drop within a scope.
+        // Each drop within a scope comes here: choose_slow() would decide the same in more instructions.
         if (is_own(here) && m_innermost != nullptr && here < m_innermost->low) return defer_to(*m_innermost);
         return choose_slow(here, is_unordered);
     }
