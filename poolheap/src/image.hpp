@@ -91,7 +91,7 @@ std::unique_ptr<image> open_process(int pid);
 // A process that stands still by itself until this object is gone: the forked child of a program. `threads` are those of its parent at
 // the fork, as far as they are known. Throws error.
 std::unique_ptr<image> open_frozen(int pid, std::vector<thread> threads = {});
-// Of a thread that is stopped by ptrace.
-[[nodiscard]] thread stopped_thread(int pid, int id);
+// Of a thread that is stopped by ptrace, without its name.
+[[nodiscard]] thread stopped_thread(int id);
 
 }  // namespace poolheap

@@ -100,15 +100,14 @@ std::size_t read_process(int pid, address from, std::span<std::byte> to) {
 
 }  // namespace
 
-thread stopped_thread(int pid, int id) {
+thread stopped_thread(int id) {
     thread t;
     t.id = id;
-    t.name = field(proc(pid, "task/") + std::to_string(id) + "/comm", "");
-    std::vector<std::byte> content(16384);
+    std::byte content[16384];
     for (unsigned const regset : k_regsets) {
-        iovec to{content.data(), content.size()};
+        iovec to{content, sizeof content};
         if (::ptrace(PTRACE_GETREGSET, id, regset, &to) == 0)
-            t.add_registers(k_machine, regset, std::span(content).first(to.iov_len));
+            t.add_registers(k_machine, regset, {content, to.iov_len});
     }
     return t;
 }
@@ -189,11 +188,13 @@ private:
     // False: it does not stop.
     bool await(int id, clock::time_point limit) {
         int status = 0, got = 0;
-        while ((got = ::waitpid(id, &status, __WALL | WNOHANG)) == 0 && clock::now() < limit)
-            ::usleep(20);
+        // The next one has mostly stopped meanwhile, so the pauses get longer.
+        for (; (got = ::waitpid(id, &status, __WALL | WNOHANG)) == 0 && clock::now() < limit;
+             m_pause = std::min(2 * m_pause, 1000U))
+            ::usleep(m_pause);
         if (got > 0 && WIFSTOPPED(status)) {
             m_stopped.emplace_back(id, (status >> 16) == 0 ? WSTOPSIG(status) : 0);
-            m_threads.push_back(stopped_thread(m_pid, id));
+            m_threads.push_back(stopped_thread(id));
         }
         return got != 0;
     }
@@ -206,6 +207,7 @@ private:
     int m_pid;
     address m_instruction = 0;
     int m_error = ESRCH;
+    unsigned m_pause = 20;  // microseconds
     std::set<int> m_seen;
     std::vector<std::pair<int, int>> m_stopped;  // thread, signal
     std::vector<thread> m_threads;
@@ -247,14 +249,16 @@ int stopped_threads::call(int id, long number, std::uint64_t first, std::uint64_
 int stopped_threads::fork() {
     blocked_signals const blocked;  // a thread has registers that are not its own
     auto& [id, signal] = m_stopped.front();
-    // The kernel's own page of each program has the instruction.
-    for (mapping const& m : read_mappings(m_pid)) {
-        if (m.path != "[vdso]") continue;
-        std::vector<std::byte> code(m.end - m.begin);
-        code.resize(read_process(m_pid, m.begin, code));
+    // The kernel's own pages of each program have the instruction; where they are, it says at the start of the program.
+    std::ifstream auxiliary(proc(m_pid, "auxv"), std::ios::binary);
+    for (Elf64_auxv_t one; auxiliary.read(reinterpret_cast<char*>(&one), sizeof one);) {
+        if (one.a_type != AT_SYSINFO_EHDR) continue;
+        std::vector<std::byte> code(16384);
+        code.resize(read_process(m_pid, one.a_un.a_val, code));
         constexpr std::byte k_syscall[]{std::byte{0x0f}, std::byte{0x05}};
         auto const found = std::ranges::search(code, k_syscall);
-        if (!found.empty()) m_instruction = m.begin + static_cast<address>(found.begin() - code.begin());
+        if (!found.empty())
+            m_instruction = one.a_un.a_val + static_cast<address>(found.begin() - code.begin());
     }
     if (m_instruction == 0) return 0;
     std::string const file = proc(m_pid, "status");
@@ -293,14 +297,16 @@ int stopped_threads::fork() { return 0; }
 
 class process_image final : public image {
 public:
-    // A copy ends with the image; what stands still goes on with its end.
-    process_image(int pid, std::vector<thread> threads, double stopped = 0,
+    // Of a program; `pid` is what stands still. A copy ends with the image, others go on with its end.
+    process_image(int program, int pid, std::vector<thread> threads, double stopped = 0,
                   std::unique_ptr<stopped_threads> still = {})
         : m_pid(pid),
           m_stopped_seconds(stopped),
           m_mappings(read_mappings(pid)),
           m_threads(std::move(threads)),
           m_still(std::move(still)) {
+        for (thread& t : m_threads)  // not before: the program may go on
+            t.name = field(proc(program, "task/") + std::to_string(t.id) + "/comm", "");
         if (m_still != nullptr)
             m_remarks.emplace_back(
                 "The program stood still during the analysis, since it could not be made to fork.");
@@ -368,16 +374,16 @@ std::unique_ptr<image> open_process(int pid) {
     auto stopped = std::make_unique<stopped_threads>(pid);
     int const copy = stopped->fork();
     auto threads = std::move(stopped->threads());
-    int const id = stopped->id();
-    if (copy == 0) return std::make_unique<process_image>(id, std::move(threads), 0, std::move(stopped));
+    if (copy == 0)
+        return std::make_unique<process_image>(pid, stopped->id(), std::move(threads), 0, std::move(stopped));
     stopped->go_on();
     double const seconds = std::chrono::duration<double>(clock::now() - start).count();
-    return std::make_unique<process_image>(copy, std::move(threads), seconds);
+    return std::make_unique<process_image>(pid, copy, std::move(threads), seconds);
 }
 
 std::unique_ptr<image> open_frozen(int pid, std::vector<thread> threads) {
     if (threads.empty()) threads = std::move(stopped_threads(pid).threads());
-    auto found = std::make_unique<process_image>(pid, std::move(threads));
+    auto found = std::make_unique<process_image>(pid, pid, std::move(threads));
     std::byte probe;
     if (found->mappings().empty() || read_process(pid, found->mappings()[0].begin, {&probe, 1}) != 1)
         refuse(pid, errno);

@@ -132,15 +132,23 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
         std::optional<int> const known =
             std::exchange(g_is_asked, 0) ? report_copy(child, command[0], out) : std::nullopt;
         int status = known.value_or(0);
-        if (!known && waitpid(child, &status, __WALL) != child) {
+        int const who = known ? child : waitpid(-1, &status, __WALL);
+        if (who < 0) {
             if (errno == EINTR) continue;
             fail("The program cannot be waited for");
+        }
+        if (who != child) {
+            // A thread that did not stop in time for a copy, and now has.
+            ptrace(PTRACE_DETACH, who, nullptr, status >> 16 == 0 ? WSTOPSIG(status) : 0);
+            continue;
         }
         if (WIFEXITED(status)) return WEXITSTATUS(status);
         if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
         int const event = status >> 16, signal = WSTOPSIG(status);
         if (event == PTRACE_EVENT_EXIT)
-            write_report([&] { return open_frozen(child, {stopped_thread(child, child)}); }, command[0], out);
+            write_report([&] { return open_frozen(child, {stopped_thread(child)}); }, command[0], out);
+        // Also of a first thread that did not stop in time.
+        if (event == PTRACE_EVENT_STOP) ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACEEXIT);
         bool const is_stopped = event == PTRACE_EVENT_STOP && (signal == SIGSTOP || signal == SIGTSTP ||
                                                                signal == SIGTTIN || signal == SIGTTOU);
         ptrace(is_stopped ? PTRACE_LISTEN : PTRACE_CONT, child, nullptr, event == 0 ? signal : 0);

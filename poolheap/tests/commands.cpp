@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -123,6 +124,36 @@ TEST(Run, AsksThatArriveDuringTheReportAtExitLoseNothing) {
     std::filesystem::remove(path);
     ASSERT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST(Run, AThreadThatDoesNotStopInTimeGoesOnAfterwards) {
+    namespace fs = std::filesystem;
+    std::string const path = fs::temp_directory_path() / ("poolheap-vfork-" + std::to_string(::getpid()));
+    std::string const ends = path + ".end", began = path + ".begin", errors = path + ".errors";
+    std::string const program = poolheap_tests::compile("vfork", poolheap_tests::default_toolchain());
+    int const child = ::fork();
+    if (child == 0) {
+        ::dup2(::creat(errors.c_str(), 0600), 2);
+        ::_exit(run_command({program, ends, began}, POOLHEAP_TEST_PRELOAD,
+                            {.output = path, .html = {}, .folded = {}, .json = false}));
+    }
+    auto const await = [](auto&& is_so) {
+        for (int i = 0; i < 10'000 && !is_so(); ++i)
+            ::usleep(1000);
+        return is_so();
+    };
+    ASSERT_TRUE(await([&] { return fs::exists(began); }));
+    ::kill(child, SIGUSR2);
+    std::string said;
+    EXPECT_TRUE(await([&] { return std::getline(std::ifstream(errors), said) && said.ends_with("file."); }));
+    EXPECT_NE(said.find(" does not stop: "), std::string::npos) << said;
+    std::ofstream{ends};
+    int status = 0;
+    EXPECT_TRUE(await([&] { return status != 0 || ::waitpid(child, &status, WNOHANG) == child; }));
+    ::kill(child, SIGKILL);  // and with it, what it traces goes on
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+    for (std::string const& each : {path, ends, began, errors})
+        fs::remove(each);
 }
 
 TEST(Holders, AContainerIsOneLine) {
