@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 // `run`: starts a program under libpooled-new.so, and reports at its end and at each SIGUSR2 that arrives here.
 //
-//   SIGUSR2   the program forks (open_process): it stands still for that time; the copy is analysed while it goes on
+//   SIGUSR2   the program forks (open_process): it stands still for that time; a thread of ours analyses the copy while it goes on
 //   its end   the kernel stops it before its memory is gone (PTRACE_O_TRACEEXIT); static destructors have run
 //
 // The program is traced by its first thread alone and for these events alone: nothing is slower while nothing is asked.
 #include "commands.hpp"
 
 #include <cstring>
-#include <exception>
 #include <filesystem>
+#include <new>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -23,7 +24,6 @@ namespace poolheap {
 
 namespace {
 
-volatile sig_atomic_t g_is_asked = 0;
 volatile sig_atomic_t g_child = 0;
 
 [[noreturn]] void fail(std::string const& what) { throw error(what + ": " + std::strerror(errno) + "."); }
@@ -43,8 +43,9 @@ std::string library(std::string const& wanted) {
                                : "The library " + wanted + " is not there.");
 }
 
-// The child waits for a byte until it is traced, and answers with what is wrong; executing the program closes its end.
-int start(std::vector<std::string> const& command, std::string const& preload) {
+// The child waits for a byte until it is traced, and answers with what is wrong; executing the program closes its end. `signals`: those
+// that are blocked in the program.
+int start(std::vector<std::string> const& command, std::string const& preload, sigset_t const& signals) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("No socket can be had");
     int const child = fork();
@@ -53,6 +54,7 @@ int start(std::vector<std::string> const& command, std::string const& preload) {
     if (child == 0) {
         close(ends[0]);
         if (read(ends[1], &reason, 1) != 1) _exit(127);
+        sigprocmask(SIG_SETMASK, &signals, nullptr);
         std::vector<char*> arguments;
         for (std::string const& word : command)
             arguments.push_back(const_cast<char*>(word.c_str()));
@@ -78,80 +80,83 @@ int start(std::vector<std::string> const& command, std::string const& preload) {
     fail(is_traced ? command[0] + " cannot be started" : "The program cannot be traced");
 }
 
-// What cannot be said is said to be so; the program goes on in any case.
-void write_report(auto&& open, std::string const& source, output_options const& out) {
+// What cannot be done is said to be so; the program goes on in any case.
+void attempt(auto&& report) {
     try {
-        report_command(open(), source, parts::both, out);
+        report();
     } catch (error const& e) {
         std::fprintf(stderr, "poolheap: %s\n", e.what());
+    } catch (std::bad_alloc const&) {
+        std::fputs("poolheap: There is not enough memory for the analysis.\n", stderr);
     }
-}
-
-// Its first thread is stopped by an event, or let go so that open_process may have it.
-// What it waited for instead is left to the caller.
-std::optional<int> report_copy(int child, std::string const& source, output_options const& out) {
-    int status = 0;
-    ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr);
-    if (waitpid(child, &status, __WALL) != child) return {};
-    if (!WIFSTOPPED(status) || status >> 16 == PTRACE_EVENT_EXIT) return status;
-    ptrace(PTRACE_DETACH, child, nullptr, status >> 16 == 0 ? WSTOPSIG(status) : 0);
-    write_report(
-        [&] {
-            std::unique_ptr<image> copy;
-            std::exception_ptr problem;
-            try {
-                copy = open_process(child);
-            } catch (error const&) {
-                problem = std::current_exception();
-            }
-            // The program goes on; traced again, for its end.
-            ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT);
-            if (problem) std::rethrow_exception(problem);
-            return copy;
-        },
-        source, out);
-    return {};
 }
 
 }  // namespace
 
 int run_command(std::vector<std::string> const& command, std::string const& preload,
                 output_options const& out) {
-    // Before the program may run: who starts poolheap may ask as soon as it does.
-    struct sigaction asked{};
-    asked.sa_handler = [](int) { g_is_asked = 1; };
-    sigaction(SIGUSR2, &asked, nullptr);
-    int const child = start(command, library(preload));
+    // These are waited for. Before the program may run: who starts poolheap may ask as soon as it does.
+    sigset_t awaited, before;
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGUSR2);
+    sigaddset(&awaited, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &awaited, &before);
+    int const child = start(command, library(preload), before);
     g_child = child;
+    signal(SIGCHLD, SIG_DFL);  // where it is ignored, no stop of the program is told
     // The terminal sends its signals to the program, too; what is sent to us alone goes on to it.
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
     signal(SIGTERM, [](int s) { kill(g_child, s); });
     signal(SIGHUP, [](int s) { kill(g_child, s); });
-    while (true) {
-        std::optional<int> const known =
-            std::exchange(g_is_asked, 0) ? report_copy(child, command[0], out) : std::nullopt;
-        int status = known.value_or(0);
-        int const who = known ? child : waitpid(-1, &status, __WALL);
-        if (who < 0) {
-            if (errno == EINTR) continue;
-            fail("The program cannot be waited for");
+    auto const report = [&](std::unique_ptr<image> of) {
+        if (of != nullptr) report_command(std::move(of), command[0], parts::both, out);
+    };
+    std::jthread analysis;  // of a copy, while each event of the program is answered at once
+    for (bool is_asked = false;;) {
+        int status = 0;
+        int const who = waitpid(-1, &status, __WALL | WNOHANG);
+        if (who < 0) fail("The program cannot be waited for");
+        if (who == 0) {
+            if (sigwaitinfo(&awaited, nullptr) != SIGUSR2) continue;
+            is_asked = true;
+            ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr);
+            continue;
         }
+        int const event = status >> 16, stop = WSTOPSIG(status), signal = event == 0 ? stop : 0;
         if (who != child) {
             // A thread that did not stop in time for a copy, and now has.
-            ptrace(PTRACE_DETACH, who, nullptr, status >> 16 == 0 ? WSTOPSIG(status) : 0);
+            ptrace(PTRACE_DETACH, who, nullptr, signal);
             continue;
         }
         if (WIFEXITED(status)) return WEXITSTATUS(status);
         if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-        int const event = status >> 16, signal = WSTOPSIG(status);
-        if (event == PTRACE_EVENT_EXIT)
-            write_report([&] { return open_frozen(child, {stopped_thread(child)}); }, command[0], out);
+        if (event == PTRACE_EVENT_EXIT) {
+            if (analysis.joinable()) analysis.join();
+            attempt([&] { report(open_frozen(child, {stopped_thread(child)})); });
+        } else if (std::exchange(is_asked, false)) {
+            if (analysis.joinable()) analysis.join();
+            // With the signal that it was about to get; open_process stops all threads.
+            ptrace(PTRACE_DETACH, child, nullptr, signal);
+            std::unique_ptr<image> found;
+            attempt([&] { found = open_process(child); });
+            // What is no copy goes on by this thread alone.
+            bool const is_copy = found != nullptr && found->stopped_seconds() != 0;
+            auto analyse = [&report, of = std::move(found)]() mutable {
+                attempt([&] { report(std::move(of)); });
+            };
+            if (is_copy)
+                analysis = std::jthread(std::move(analyse));
+            else
+                analyse();
+            ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT);
+            continue;
+        }
         // Also of a first thread that did not stop in time.
         if (event == PTRACE_EVENT_STOP) ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACEEXIT);
-        bool const is_stopped = event == PTRACE_EVENT_STOP && (signal == SIGSTOP || signal == SIGTSTP ||
-                                                               signal == SIGTTIN || signal == SIGTTOU);
-        ptrace(is_stopped ? PTRACE_LISTEN : PTRACE_CONT, child, nullptr, event == 0 ? signal : 0);
+        bool const is_stopped = event == PTRACE_EVENT_STOP &&
+                                (stop == SIGSTOP || stop == SIGTSTP || stop == SIGTTIN || stop == SIGTTOU);
+        ptrace(is_stopped ? PTRACE_LISTEN : PTRACE_CONT, child, nullptr, signal);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <poll.h>
 
 #include <filesystem>
 #include <fstream>
@@ -38,6 +39,13 @@ std::string output_of(bool json, auto&& command) {
     std::string const text{std::istreambuf_iterator<char>(file), {}};
     std::filesystem::remove(path);
     return text;
+}
+
+// Ten seconds at most, and some on a busy machine.
+bool await(auto&& is_so) {
+    for (int i = 0; i < 10'000; ++i, ::usleep(1000))
+        if (is_so()) return true;
+    return false;
 }
 
 TEST(Diff, OfAServerThatLosesOneSessionInAThousandNamesThatTypeFirst) {
@@ -126,6 +134,59 @@ TEST(Run, AsksThatArriveDuringTheReportAtExitLoseNothing) {
     EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
+TEST(Run, EndsWithItsProgramAlsoIfItWasStartedWithoutSignalsOfChildren) {
+    int const child = ::fork();
+    if (child == 0) {
+        ::signal(SIGCHLD, SIG_IGN);
+        ::_exit(run_command({"/bin/sh", "-c", "exit 7"}, POOLHEAP_TEST_PRELOAD,
+                            {.output = "/dev/null", .html = {}, .folded = {}, .json = false}));
+    }
+    int status = 0;
+    EXPECT_TRUE(await([&] { return ::waitpid(child, &status, WNOHANG) == child; }));
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+    ::kill(child, SIGKILL);
+}
+
+TEST(Run, TheProgramGetsItsSignalsWhileACopyIsAnalysed) {
+    namespace fs = std::filesystem;
+    std::string const path = fs::temp_directory_path() / ("poolheap-signals-" + std::to_string(::getpid()));
+    std::string const page = path + ".page", got = path + ".got", ready = path + ".ready",
+                      ends = path + ".end";
+    ASSERT_EQ(::mkfifo(page.c_str(), 0600), 0);
+    // The page is longer: until it is read, the report is not written to its end.
+    int const reader = ::open(page.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ASSERT_GE(::fcntl(reader, F_SETPIPE_SZ, 4096), 0);
+    int const child = ::fork();
+    if (child == 0) {
+        std::string const script = "trap 'touch " + got + "' USR1; touch " + ready + "; while [ ! -e " +
+                                   ends + " ]; do sleep 0.01; done; exit 7";
+        ::_exit(run_command({"/bin/sh", "-c", script}, POOLHEAP_TEST_PRELOAD,
+                            {.output = path, .html = page, .folded = {}, .json = false}));
+    }
+    std::string const children =
+        "/proc/" + std::to_string(child) + "/task/" + std::to_string(child) + "/children";
+    int program = 0;
+    ASSERT_TRUE(await([&] { return bool(std::ifstream(children) >> program); }));
+    EXPECT_TRUE(await([&] { return fs::exists(ready); }));
+    ::kill(child, SIGUSR2);
+    pollfd is_written{reader, POLLIN, 0};
+    EXPECT_EQ(::poll(&is_written, 1, 10'000), 1);
+    ::kill(program, SIGUSR1);
+    EXPECT_TRUE(await([&] { return fs::exists(got); }));
+    std::ofstream{ends};
+    int status = 0;
+    char some[4096];
+    EXPECT_TRUE(await([&] {
+        while (::read(reader, some, sizeof some) > 0) {}
+        return ::waitpid(child, &status, WNOHANG) == child;
+    }));
+    ::close(reader);
+    ::kill(child, SIGKILL);
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+    for (std::string const& each : {path, page, got, ready, ends})
+        fs::remove(each);
+}
+
 TEST(Run, AThreadThatDoesNotStopInTimeGoesOnAfterwards) {
     namespace fs = std::filesystem;
     std::string const path = fs::temp_directory_path() / ("poolheap-vfork-" + std::to_string(::getpid()));
@@ -137,11 +198,6 @@ TEST(Run, AThreadThatDoesNotStopInTimeGoesOnAfterwards) {
         ::_exit(run_command({program, ends, began}, POOLHEAP_TEST_PRELOAD,
                             {.output = path, .html = {}, .folded = {}, .json = false}));
     }
-    auto const await = [](auto&& is_so) {
-        for (int i = 0; i < 10'000 && !is_so(); ++i)
-            ::usleep(1000);
-        return is_so();
-    };
     ASSERT_TRUE(await([&] { return fs::exists(began); }));
     ::kill(child, SIGUSR2);
     std::string said;
@@ -149,7 +205,7 @@ TEST(Run, AThreadThatDoesNotStopInTimeGoesOnAfterwards) {
     EXPECT_NE(said.find(" does not stop: "), std::string::npos) << said;
     std::ofstream{ends};
     int status = 0;
-    EXPECT_TRUE(await([&] { return status != 0 || ::waitpid(child, &status, WNOHANG) == child; }));
+    EXPECT_TRUE(await([&] { return ::waitpid(child, &status, WNOHANG) == child; }));
     ::kill(child, SIGKILL);  // and with it, what it traces goes on
     EXPECT_EQ(WEXITSTATUS(status), 7);
     for (std::string const& each : {path, ends, began, errors})
