@@ -47,10 +47,9 @@ struct session {
 
 block_index block_at(graph const& g, std::string const& text) {
     address at = 0;
-    auto const [end, failed] = std::from_chars(text.data() + std::min<std::size_t>(2, text.size()),
-                                               text.data() + text.size(), at, 16);
-    if (!(text.starts_with("0x") || text.starts_with("0X")) || failed != std::errc() ||
-        end != text.data() + text.size())
+    std::string const digits = text.starts_with("0x") || text.starts_with("0X") ? text.substr(2) : "";
+    auto const [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), at, 16);
+    if (failed != std::errc() || *end != '\0')
         throw error('"' + text + "\" is no address; write it in hexadecimal, as in 0x7f1234567890.");
     block_index const found = g.blocks().find(at).index;
     if (found == k_no_block) throw error("No object in use contains the address " + text + ".");

@@ -6,7 +6,6 @@
 #include "elf.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace poolheap {
 namespace {
@@ -49,10 +48,6 @@ public:
             m_contents.push_back(content);
         }
     }
-
-    std::span<mapping const> mappings() const override { return m_mappings; }
-    std::span<thread const> threads() const override { return m_threads; }
-    std::span<std::string const> remarks() const override { return m_remarks; }
 
     std::size_t read(address from, std::span<std::byte> to) const override {
         std::size_t done = 0;
@@ -145,39 +140,10 @@ private:
                });
     }
 
-    // The file behind a mapping, opened and compared when it is first needed; null: none, or not the same.
-    elf_file const* file_of(mapping const& m) const {
-        if (m.path.empty()) return nullptr;
-        // While the image is compared, it is read without the file.
-        auto const [known, is_new] = m_files.try_emplace(m.path);
-        if (!is_new) return known->second.get();
-        std::string problem;
-        std::shared_ptr<elf_file const> file = elf_file::open(m.path, &problem);
-        auto const of_file = [&](auto&& is_it) {
-            return std::ranges::find_if(
-                m_mappings, [&](mapping const& other) { return other.path == m.path && is_it(other); });
-        };
-        auto const start = of_file([](mapping const& other) { return other.offset == 0; });
-        auto const theirs = start == m_mappings.end() ? std::nullopt : loaded_file_at(*this, start->begin);
-        if (file != nullptr && theirs && !file->build_id.empty() && !theirs->build_id.empty() &&
-            file->build_id != theirs->build_id) {
-            problem = "is another build than the one that the program used";
-            file = nullptr;
-        }
-        if (file == nullptr &&
-            of_file([](mapping const& other) { return other.executable; }) != m_mappings.end())
-            m_remarks.push_back(m.path + " " + problem + ", so types and symbols of it are not known.");
-        return (known->second = std::move(file)).get();
-    }
-
     std::shared_ptr<elf_file const> m_file;
-    std::vector<mapping> m_mappings;
     std::vector<std::string_view> m_contents;  // of each mapping, as far as the core file has it
-    std::vector<thread> m_threads;
     std::vector<std::pair<named_range, std::string>> m_names;
     std::uint64_t m_page_bytes = 1;
-    mutable std::map<std::string, std::shared_ptr<elf_file const>> m_files;
-    mutable std::vector<std::string> m_remarks;
 };
 
 }  // namespace

@@ -8,7 +8,6 @@ namespace poolheap {
 namespace {
 
 constexpr std::size_t k_sixteen = 16;
-constexpr char k_stacks[] = "stacks of threads";  // they come and go, and their buffers are one type
 constexpr std::uint8_t k_large = 255;
 constexpr std::size_t k_red_zone = 128;          // below the stack pointer, of leaf functions
 constexpr std::size_t k_thread_record = 0x1000;  // at the thread pointer: libc's record of a thread
@@ -146,7 +145,7 @@ type_id_t graph::buffer_of(std::uint32_t owner, type_id_t what) {
     type t = m_names[what];
     t.owner = owner;
     if (holder const& h = m_holders[owner]; what == k_buffer)
-        t.name = "buffer held by " + (h.root != k_no_root ? m_roots[h.root].label
+        t.name = "buffer held by " + (h.root != k_no_root ? m_roots[h.root].label()
                                                           : place(m_names[h.type].name, h.offset, h.member));
     if (type_id_t const added = m_names.add(std::move(t)); added != k_buffer) at->second = added;
     return at->second;
@@ -197,9 +196,9 @@ void graph::name_by_roots(bool are_owners) {
 
 // ---- roots
 
-std::uint32_t graph::root_named(root_kind kind, std::string name, std::string label, type_id_t type) {
+std::uint32_t graph::root_named(root_kind kind, std::string name, type_id_t type) {
     auto const [at, is_new] = m_root_by_name.try_emplace(name, static_cast<std::uint32_t>(m_roots.size()));
-    if (is_new) m_roots.push_back({kind, std::move(name), std::move(label), type});
+    if (is_new) m_roots.push_back({kind, std::move(name), type});
     return at->second;
 }
 
@@ -229,15 +228,12 @@ void graph::scan_mapping(mapping const& m) {
     std::string const name = m.path == "[heap]" ? "memory of malloc"
                              : module.empty()   ? "other memory"
                                                 : "data of " + module;
-    auto const in_memory = [&](address) {
-        return root_reference{root_named(root_kind::memory, name, name), 0};
-    };
+    auto const in_memory = [&](address) { return root_reference{root_named(root_kind::memory, name), 0}; };
     if (!m.path.empty() && m.path[0] != '[')
         return scan_range(m.begin, m.end, [&](address where) {
             auto const found = m_names.global(where);
             if (!found) return in_memory(where);
-            std::string const global = "global " + found->name;
-            return root_reference{root_named(root_kind::global, global, global, found->type),
+            return root_reference{root_named(root_kind::global, "global " + found->name, found->type),
                                   static_cast<std::uint32_t>(where - found->begin)};
         });
     // What is below a stack pointer is not in use. The static blocks of threads are in the stacks, and that of the first thread in memory
@@ -275,10 +271,8 @@ void graph::scan_mapping(mapping const& m) {
             bool const is_stack =
                 z.is_stack || (where < z.of->thread_pointer && z.of->stack_pointer >= m.begin &&
                                z.of->stack_pointer < where);
-            return root_reference{root_named(root_kind::stack,
-                                             (is_stack ? "stack of " : "thread-local storage of ") + of,
-                                             k_stacks),
-                                  0};
+            return root_reference{
+                root_named(root_kind::stack, (is_stack ? "stack of " : "thread-local storage of ") + of), 0};
         });
         begin = std::max(begin, end);
     }
@@ -291,8 +285,7 @@ void graph::find_roots() {
         for (std::uint64_t const word : t.registers)
             if (block_index const target = reader.target(word); target != k_no_block)
                 m_root_references.push_back(
-                    {root_named(root_kind::registers, "registers of " + thread_name(t), k_stacks), 0,
-                     target});
+                    {root_named(root_kind::registers, "registers of " + thread_name(t)), 0, target});
     for (mapping const& m : m_image.mappings()) {
         // A file's pages that cannot be written hold no address of a block.
         bool const is_constant = !m.writable && !m.path.empty();
@@ -304,7 +297,7 @@ void graph::find_roots() {
         std::string const name = state == idle       ? "idle objects of a pool"
                                  : state == deferred ? "objects that are destroyed soon"
                                                      : "blocks of an unfinished refill";
-        m_root_references.push_back({root_named(root_kind::idle, name, name), 0, b});
+        m_root_references.push_back({root_named(root_kind::idle, name), 0, b});
     }
     std::ranges::stable_sort(m_root_references, {}, [&](root_reference const& r) {
         return std::pair(m_roots[r.from].kind, r.from);

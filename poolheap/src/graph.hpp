@@ -23,8 +23,12 @@ enum class root_kind : std::uint8_t { global, stack, registers, memory, idle };
 struct root {
     root_kind kind = root_kind::memory;
     std::string name;           // "global g_table", "stack of thread 12 (worker)"
-    std::string label;          // of what it holds; the same for all threads
     type_id_t type = k_buffer;  // of the variable; k_buffer: it is none
+
+    // Of what it holds: threads come and go, and their buffers are one type.
+    [[nodiscard]] std::string label() const {
+        return kind == root_kind::stack || kind == root_kind::registers ? "stacks of threads" : name;
+    }
 };
 
 inline constexpr std::uint32_t k_no_root = ~std::uint32_t{0};
@@ -88,7 +92,7 @@ private:
     void find_roots();
     void scan_range(address begin, address end, auto&& root_of);
     void scan_mapping(mapping const& m);
-    std::uint32_t root_named(root_kind kind, std::string name, std::string label, type_id_t type = k_buffer);
+    std::uint32_t root_named(root_kind kind, std::string name, type_id_t type = k_buffer);
 
     // Whether nobody owns it yet: a nameless buffer, or what a std::function holds.
     [[nodiscard]] bool is_open(block_index b) const {

@@ -207,12 +207,8 @@ private:
 address link_at(image const& from, loaded_file const& file, address offset) {
     for (Elf64_Phdr const& first : file.segments) {
         if (first.p_type != PT_LOAD) continue;
-        address const at = round_down(first.p_vaddr, k_page) + offset;
-        bool const is_in_file = std::ranges::any_of(file.segments, [at](Elf64_Phdr const& part) {
-            return part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0 && at - part.p_vaddr < part.p_memsz;
-        });
-        if (is_in_file && from.get<std::uint64_t>(file.bias + at + sizeof(address)) == inspect::k_link_magic)
-            return file.bias + at;
+        address const at = file.bias + round_down(first.p_vaddr, k_page) + offset;
+        if (from.get<std::uint64_t>(at + sizeof(address)) == inspect::k_link_magic) return at;
     }
     return 0;
 }
@@ -252,20 +248,15 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
     std::set<std::string> unknown;
     bool is_any = false;
     for (mapping const& m : from.mappings()) {
-        if (!m.readable || m.offset != 0) continue;
-        auto const file = loaded_file_at(from, m.begin);
+        auto const file = m.readable && m.offset == 0 ? loaded_file_at(from, m.begin) : std::nullopt;
         for (loaded_file::note const& note : file ? file->notes : std::vector<loaded_file::note>()) {
             if (note.name != inspect::k_note_name) continue;
             is_any = true;
-            using words = std::array<address, 2>;
-            if (note.type != inspect::k_copies_layout || note.content.size() != sizeof(words)) {
+            auto const to = value_at<std::array<address, 2>>(note.content, 0);
+            if (note.type != inspect::k_copies_layout || !to)
                 unknown.insert("note " + std::to_string(note.type));
-                continue;
-            }
-            auto const to = *value_at<words>(note.content, 0);
-            address const link = link_at(from, *file, to[0] - to[1]);
-            address const directory = link != 0 ? from.get<address>(link).value_or(0) : 0;
-            if (directory != 0) directories.insert(directory);
+            else if (address const link = link_at(from, *file, (*to)[0] - (*to)[1]))
+                directories.insert(from.get<address>(link).value_or(0));
         }
     }
     if (!is_any)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "image.hpp"
+#include "elf.hpp"
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 
 namespace poolheap {
 
@@ -26,23 +25,38 @@ void thread::add_registers(std::uint16_t machine, std::uint32_t regset, std::spa
 }
 
 std::string image::text(address from, std::size_t limit) const {
-    std::string found;
-    char part[256];
-    while (found.size() < limit) {
-        std::size_t const wanted = std::min({sizeof(part), limit - found.size(), 4096 - (from & 4095)});
-        std::size_t const got = read(from, std::as_writable_bytes(std::span(part, wanted)));
-        std::size_t const length = strnlen(part, got);
-        found.append(part, length);
-        if (length < wanted) break;
-        from += length;
-    }
-    return found;
+    std::string found(limit, '\0');
+    found.resize(read(from, std::as_writable_bytes(std::span(found))));
+    return found.substr(0, found.find('\0'));
 }
 
 mapping const* image::find_mapping(address at) const {
-    auto const all = mappings();
-    auto const next = std::ranges::upper_bound(all, at, {}, &mapping::begin);
-    return next != all.begin() && at < next[-1].end ? &next[-1] : nullptr;
+    auto const next = std::ranges::upper_bound(m_mappings, at, {}, &mapping::begin);
+    return next != m_mappings.begin() && at < next[-1].end ? &next[-1] : nullptr;
+}
+
+elf_file const* image::file_of(mapping const& m) const {
+    if (m.path.empty()) return nullptr;
+    // While the image is compared, it is read without the file.
+    auto const [known, is_new] = m_files.try_emplace(m.path);
+    if (!is_new) return known->second.get();
+    std::string problem;
+    std::shared_ptr<elf_file const> found = elf_file::open(file(m.path), &problem);
+    auto const of_file = [&](auto&& is_it) {
+        return std::ranges::find_if(
+            m_mappings, [&](mapping const& other) { return other.path == m.path && is_it(other); });
+    };
+    auto const start = of_file([](mapping const& other) { return other.offset == 0; });
+    auto const theirs = start == m_mappings.end() ? std::nullopt : loaded_file_at(*this, start->begin);
+    // The image may lack the page with the build-id; then the file is believed.
+    if (found != nullptr && theirs && !theirs->build_id.empty() && found->build_id != theirs->build_id) {
+        problem = "is another build than the one that the program used";
+        found = nullptr;
+    }
+    if (found == nullptr &&
+        of_file([](mapping const& other) { return other.executable; }) != m_mappings.end())
+        m_remarks.push_back(m.path + " " + problem + ", so types and symbols of it are not known.");
+    return (known->second = std::move(found)).get();
 }
 
 std::unique_ptr<image> open_image(std::string const& pid_or_core) {

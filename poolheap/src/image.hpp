@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@
 namespace poolheap {
 
 using address = std::uint64_t;
+struct elf_file;
 
 // What poolheap throws: the message is a sentence for the user, which says what is wrong and, where possible, what to do.
 class error : public std::runtime_error {
@@ -58,17 +60,19 @@ class image {
 public:
     virtual ~image() = default;
 
-    [[nodiscard]] virtual std::span<mapping const> mappings() const = 0;  // ascending
-    [[nodiscard]] virtual std::span<thread const> threads() const = 0;
     // Reads as much of `to` as there is: the number of bytes, which ends at the first hole. Prefers large reads.
     [[nodiscard]] virtual std::size_t read(address from, std::span<std::byte> to) const = 0;
-    // The file behind a mapping's path, as this system names it: a process may have another root directory.
+    // A path of the image, as this system names it: a process may have another root directory.
     [[nodiscard]] virtual std::string file(std::string const& path) const { return path; }
-    // How long the program stood still for this image; 0 for a core file.
-    [[nodiscard]] virtual double stopped_seconds() const { return 0; }
-    // Sentences for the reader of a report: files that are missing or are not those that the program had mapped.
-    [[nodiscard]] virtual std::span<std::string const> remarks() const { return {}; }
+    // The file behind a mapping, opened and compared when it is first needed; null: there is none, or it is another build.
+    [[nodiscard]] elf_file const* file_of(mapping const& m) const;
 
+    [[nodiscard]] std::span<mapping const> mappings() const { return m_mappings; }  // ascending
+    [[nodiscard]] std::span<thread const> threads() const { return m_threads; }
+    // How long the program stood still for this image; 0 for a core file.
+    [[nodiscard]] double stopped_seconds() const { return m_stopped_seconds; }
+    // Sentences for the reader of a report: files that are missing or are not those that the program had mapped.
+    [[nodiscard]] std::span<std::string const> remarks() const { return m_remarks; }
     template <class T>
         requires std::is_trivially_copyable_v<T>
     [[nodiscard]] std::optional<T> get(address from) const {
@@ -80,6 +84,15 @@ public:
     [[nodiscard]] std::string text(address from, std::size_t limit = 4096) const;
     // The mapping that contains `at`, or null.
     [[nodiscard]] mapping const* find_mapping(address at) const;
+
+protected:
+    std::vector<mapping> m_mappings;
+    std::vector<thread> m_threads;
+    double m_stopped_seconds = 0;
+    mutable std::vector<std::string> m_remarks;
+
+private:
+    mutable std::map<std::string, std::shared_ptr<elf_file const>> m_files;
 };
 
 // A number is a process, anything else the path of a core file. Throws error.

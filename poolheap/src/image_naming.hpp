@@ -17,8 +17,8 @@
 // at a class of the standard library or of pooled, so a std::shared_ptr's two words have one name. A pointer's type also says what a block
 // is that says nothing about itself: elements of a vector, nodes of a map, a plain object.
 
-#include "dwarf_index.hpp"
 #include "naming.hpp"
+#include "symbols.hpp"
 
 #include <bitset>
 #include <unordered_map>
@@ -32,7 +32,7 @@ public:
     std::vector<type_id_t> name_all() override;
     std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const override;
     member const& at(type_id_t holder, std::uint64_t offset) override;
-    std::optional<variable> global(address at) override { return variable_of(m_symbols.find(at)); }
+    std::optional<variable> global(address at) override;
     std::string module_name(address at) const override;
 
 private:
@@ -63,15 +63,12 @@ private:
         std::vector<std::pair<Dwarf_Die, std::string>> classes;  // that contain it, with their names
         std::optional<Dwarf_Die> word;                           // its type; empty: not known
     };
-    [[nodiscard]] dwarf_index& index() { return m_index ? *m_index : m_index.emplace(m_symbols); }
     [[nodiscard]] std::optional<Dwarf_Die> layout(type_id_t id);
     [[nodiscard]] std::optional<Dwarf_Die> find_class(type const& t);
     [[nodiscard]] place place_of(Dwarf_Die of, std::uint64_t offset);
     [[nodiscard]] type_id_t pointee(place const& from);
     [[nodiscard]] type_id_t add_pointee(Dwarf_Die die, bool is_array, kind k);
     [[nodiscard]] std::int32_t add_layout(Dwarf_Die die);
-    // Of a global variable that has this symbol.
-    [[nodiscard]] std::optional<variable> variable_of(std::optional<symbol> const& s);
 
     static constexpr std::size_t k_scanned = 1024;  // bytes of a block in which a std::function is looked for
     static constexpr address k_region = 1 << 20;
@@ -79,7 +76,6 @@ private:
 
     image const& m_image;
     symbols m_symbols;
-    std::optional<dwarf_index> m_index;  // when it is first needed
     heap const& m_heap;
     std::unordered_map<address, type_id_t> m_by_word;        // words that lead into a file
     std::unordered_map<std::uint64_t, type_id_t> m_counted;  // by number, kind and word of the header

@@ -19,11 +19,6 @@ struct reference {
 
 constexpr std::uint32_t k_none = ~std::uint32_t{0};
 
-struct owner_counts {
-    std::uint32_t owners = k_none;  // k_none: the block has no counts
-    std::uint32_t weak = k_none;
-};
-
 // The rotation that compares least: cycles that differ in where they begin are one.
 void rotate_to_least(std::vector<leak_step>& steps) {
     auto const key = [&](std::size_t i) {
@@ -148,11 +143,8 @@ private:
             std::size_t const size = std::min<std::size_t>(words.size(), b.bytes / sizeof(address));
             std::span<std::uint64_t> const first = std::span(words).first(size);
             std::size_t const got = m_graph.from().read(b.begin, std::as_writable_bytes(first));
-            auto const known =
-                m_graph.names().counts_of(m_graph.type_id(m_blocks[i]), first.first(got / sizeof(address)));
-            m_counts.push_back(known ? owner_counts{static_cast<std::uint32_t>(known->owners),
-                                                    static_cast<std::uint32_t>(known->weak)}
-                                     : owner_counts{});
+            m_counts.push_back(
+                m_graph.names().counts_of(m_graph.type_id(m_blocks[i]), first.first(got / sizeof(address))));
         }
         // An object without a pointer to its begin is owned by a pointer to one of its bases.
         std::vector<bool> has_owner(m_blocks.size(), false);
@@ -176,24 +168,25 @@ private:
                     std::uint64_t const offset = m_graph.names()[holder].member_offset(r.offset);
                     if (r.owns)
                         visit(source, r, known[std::uint64_t{holder} << 32 | (offset & 0xffffffff)],
-                              r.is_counted ? m_counts[r.target] : owner_counts{});
+                              r.is_counted ? m_counts[r.target] : std::nullopt);
                 }
             }
         };
-        each([&](std::uint32_t source, reference& r, evidence& of, owner_counts const& target) {
+        each([&](std::uint32_t source, reference& r, evidence& of, std::optional<counts> const& target) {
             strength const how = m_graph.names().at(m_graph.type_id(m_blocks[source]), r.offset).how;
-            of.weak |= how == strength::weak || target.owners == 0;
-            of.strong |= how == strength::strong || target.weak == 0;
+            of.weak |= how == strength::weak || (target && target->owners == 0);
+            of.strong |= how == strength::strong || (target && target->weak == 0);
             // A plain pointer to an object owns nothing; one to a buffer is how containers own it.
             r.owns = how != strength::raw || m_graph.type_of(m_blocks[r.target]).kind == kind::buffer;
         });
-        each([&](std::uint32_t source, reference& r, evidence const& of, owner_counts const& target) {
-            // std::enable_shared_from_this refers to its own object, before any callback of the object does.
-            bool const is_own = target.owners != k_none && r.target == source && !of.strong &&
-                                self_weak[source] < target.weak;
-            r.owns = of.strong || !(of.weak || is_own);
-            if (is_own && !of.weak) ++self_weak[source];
-        });
+        each(
+            [&](std::uint32_t source, reference& r, evidence const& of, std::optional<counts> const& target) {
+                // std::enable_shared_from_this refers to its own object, before any callback of the object does.
+                bool const is_own =
+                    target && r.target == source && !of.strong && self_weak[source] < target->weak;
+                r.owns = of.strong || !(of.weak || is_own);
+                if (is_own && !of.weak) ++self_weak[source];
+            });
     }
 
     // Tarjan's components of what owns, without recursion.
@@ -274,7 +267,7 @@ private:
     std::vector<block_index> m_blocks;  // ascending
     std::vector<std::uint32_t> m_first;
     std::vector<reference> m_references;
-    std::vector<owner_counts> m_counts;
+    std::vector<std::optional<counts>> m_counts;
     std::vector<std::uint32_t> m_component;
     // Blocks by component, each component after those that it leads to; and where each begins, with the end of the last.
     std::vector<std::uint32_t> m_members, m_first_member{0};

@@ -2,8 +2,6 @@
 #include "image_naming.hpp"
 #include "pretty.hpp"
 
-#include <dwarf.h>
-
 #include <algorithm>
 
 namespace poolheap {
@@ -154,7 +152,7 @@ std::optional<Dwarf_Die> image_naming::layout(type_id_t id) {
 
 std::optional<Dwarf_Die> image_naming::find_class(type const& t) {
     std::size_t const tail = t.name.find(" + n × ");
-    if (auto const of = t.function != 0 ? index().class_of_function(t.function) : std::nullopt) {
+    if (auto const of = t.function != 0 ? m_symbols.class_of_function(t.function) : std::nullopt) {
         auto found = template_parameter(*of, t.argument);
         if (found && tag_of(*found) == DW_TAG_pointer_type) found = type_of(*found);
         if (found && tail != std::string::npos) found = template_parameter(*found);
@@ -162,15 +160,16 @@ std::optional<Dwarf_Die> image_naming::find_class(type const& t) {
     }
     std::string name = t.name.substr(0, tail);
     if (t.is_array()) name.resize(name.size() - 2);
-    return index().find(name, false);
+    return m_symbols.find_die(name, false);
 }
 
-std::optional<variable> image_naming::variable_of(std::optional<symbol> const& s) {
+std::optional<variable> image_naming::global(address at) {
+    auto const s = m_symbols.find(at);
     if (!s) return {};
     auto const [known, is_new] = m_variables.try_emplace(s->name, k_buffer);
     if (is_new) {
         type found{.name = s->name, .kind = kind::variable};
-        auto const die = index().find(s->name, true);
+        auto const die = m_symbols.find_die(s->name, true);
         if (auto const type = die ? type_of(*die) : std::nullopt) found.layout = add_layout(*type);
         known->second = add(std::move(found));
     }
@@ -201,7 +200,7 @@ image_naming::place image_naming::place_of(Dwarf_Die die, std::uint64_t offset) 
             if (found.how == strength::unknown && is_pointer(tag)) found.how = strength::raw;
             return found;
         }
-        std::string const name = index().type_name(die);
+        std::string const name = m_symbols.type_name(die);
         unsigned const roles = roles_of(name);
         found.classes.emplace_back(die, name);
         bool const is_node = (roles & transparent) != 0 || node_of(name) != nullptr;
@@ -237,7 +236,7 @@ image_naming::place image_naming::place_of(Dwarf_Die die, std::uint64_t offset) 
 
 type_id_t image_naming::add_pointee(Dwarf_Die die, bool is_array, kind k) {
     auto const [at, is_new] = m_pointees.try_emplace({die.addr, is_array, k}, k_buffer);
-    std::string const name = is_new ? readable(index().type_name(die)) : "";
+    std::string const name = is_new ? readable(m_symbols.type_name(die)) : "";
     if (!is_new || name.empty()) return at->second;
     return at->second =
                add({.name = name + (is_array ? "[]" : ""),
@@ -264,7 +263,7 @@ type_id_t image_naming::pointee(place const& from) {
     }
     auto const target = is_pointer(tag_of(*from.word)) ? type_of(*from.word) : std::nullopt;
     if (!target || tag_of(*target) == DW_TAG_subroutine_type) return k_buffer;
-    std::string const name = index().type_name(*target);
+    std::string const name = m_symbols.type_name(*target);
     // These say themselves what they are.
     if (name.starts_with("std::_Sp_counted_base<") || name == "std::__shared_weak_count") return k_buffer;
     if (!(roles_of(name) & node_base))
@@ -274,10 +273,10 @@ type_id_t image_naming::pointee(place const& from) {
         for (node_class const& n : k_nodes)
             if (c->second.starts_with(n.container))
                 if (auto const node =
-                        index().find(std::string(n.prefix)
-                                         .append(template_argument(c->second, n.container, n.argument))
-                                         .append(n.end),
-                                     false))
+                        m_symbols.find_die(std::string(n.prefix)
+                                               .append(template_argument(c->second, n.container, n.argument))
+                                               .append(n.end),
+                                           false))
                     return add_pointee(*node, false, kind::buffer);
     }
     return k_buffer;

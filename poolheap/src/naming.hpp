@@ -54,8 +54,8 @@ struct type {
 };
 
 struct counts {
-    std::uint64_t owners = 0;  // use_count()
-    std::uint64_t weak = 0;    // weak pointers alone
+    std::uint32_t owners = 0;  // use_count()
+    std::uint32_t weak = 0;    // weak pointers alone
 };
 
 enum class strength : std::uint8_t {

@@ -114,22 +114,6 @@ thread stopped_thread(int id) {
 
 namespace {
 
-// Until its end no signal interrupts us, or ends us but SIGKILL.
-class blocked_signals {
-public:
-    blocked_signals() {
-        sigset_t all;
-        ::sigfillset(&all);
-        ::sigprocmask(SIG_BLOCK, &all, &m_before);
-    }
-    ~blocked_signals() { ::sigprocmask(SIG_SETMASK, &m_before, nullptr); }
-    blocked_signals(blocked_signals const&) = delete;
-    blocked_signals& operator=(blocked_signals const&) = delete;
-
-private:
-    sigset_t m_before;
-};
-
 // All threads of a process, stopped.
 class stopped_threads {
 public:
@@ -169,7 +153,8 @@ public:
     std::vector<thread>& threads() { return m_threads; }
     // Of a thread that has the memory: a main thread that has ended has none.
     int id() const { return m_pid; }
-    // A copy of the process that has executed nothing since; 0: there is none.
+    // A copy of the process that has executed nothing since; 0: there is none. For a moment, a thread has registers that are not its own:
+    // no signal may end us.
     int fork();
 
 private:
@@ -199,10 +184,8 @@ private:
         return got != 0;
     }
 
-#if defined(__x86_64__)
     // A system call by a stopped thread, whose registers are as before afterwards. The process that it made, stopped; 0: none.
     int call(int id, long number, std::uint64_t first, std::uint64_t third, int* signal);
-#endif
 
     int m_pid;
     address m_instruction = 0;
@@ -247,7 +230,6 @@ int stopped_threads::call(int id, long number, std::uint64_t first, std::uint64_
 }
 
 int stopped_threads::fork() {
-    blocked_signals const blocked;  // a thread has registers that are not its own
     auto& [id, signal] = m_stopped.front();
     // The kernel's own pages of each program have the instruction; where they are, it says at the start of the program.
     std::ifstream auxiliary(proc(m_pid, "auxv"), std::ios::binary);
@@ -300,11 +282,10 @@ public:
     // Of a program; `pid` is what stands still. A copy ends with the image, others go on with its end.
     process_image(int program, int pid, std::vector<thread> threads, double stopped = 0,
                   std::unique_ptr<stopped_threads> still = {})
-        : m_pid(pid),
-          m_stopped_seconds(stopped),
-          m_mappings(read_mappings(pid)),
-          m_threads(std::move(threads)),
-          m_still(std::move(still)) {
+        : m_pid(pid), m_still(std::move(still)) {
+        m_mappings = read_mappings(pid);
+        m_threads = std::move(threads);
+        m_stopped_seconds = stopped;
         for (thread& t : m_threads)  // not before: the program may go on
             t.name = field(proc(program, "task/") + std::to_string(t.id) + "/comm", "");
         if (m_still != nullptr)
@@ -317,18 +298,12 @@ public:
         ::waitpid(m_pid, nullptr, __WALL);
     }
 
-    std::span<mapping const> mappings() const override { return m_mappings; }
-    std::span<thread const> threads() const override { return m_threads; }
-    std::span<std::string const> remarks() const override { return m_remarks; }
     std::string file(std::string const& path) const override {
         // The program itself can be read even after it was replaced or deleted.
-        char link[4096];
-        ssize_t const bytes = ::readlink(proc(m_pid, "exe").c_str(), link, sizeof(link));
-        if (bytes > 0 && std::string_view(link, static_cast<std::size_t>(bytes)) == path)
-            return proc(m_pid, "exe");
-        return proc(m_pid, "root") + path;
+        std::error_code e;
+        std::string const program = proc(m_pid, "exe");
+        return std::filesystem::read_symlink(program, e) == path ? program : proc(m_pid, "root") + path;
     }
-    double stopped_seconds() const override { return m_stopped_seconds; }
 
     // Small reads are answered from windows of memory that was read before.
     std::size_t read(address from, std::span<std::byte> to) const override {
@@ -355,10 +330,6 @@ private:
     };
 
     int m_pid;
-    double m_stopped_seconds;  // of what was copied; else 0
-    std::vector<mapping> m_mappings;
-    std::vector<thread> m_threads;
-    std::vector<std::string> m_remarks;
     std::unique_ptr<stopped_threads> m_still;
     mutable window m_windows[64];
 };
@@ -372,7 +343,11 @@ std::unique_ptr<image> open_process(int pid) {
     if (field(proc(pid, "status"), "Name:") == "pooled-frozen") return open_frozen(pid);
     auto const start = clock::now();
     auto stopped = std::make_unique<stopped_threads>(pid);
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, &before);
     int const copy = stopped->fork();
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
     auto threads = std::move(stopped->threads());
     if (copy == 0)
         return std::make_unique<process_image>(pid, stopped->id(), std::move(threads), 0, std::move(stopped));

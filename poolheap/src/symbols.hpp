@@ -1,32 +1,84 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The programs and libraries of an image, and their symbols, of functions and of globals. libdwfl of elfutils
-// finds them and the debug information, also in separate files (by build-id or .gnu_debuglink). Files of another build than the image's
-// are not used. Read when first asked for; O(log symbols).
+// The programs and libraries of an image: their symbols, of functions and of globals, and the classes and variables of their debug
+// information. libdwfl of elfutils finds both, also in separate files (by build-id or .gnu_debuglink). Files of another build than the
+// image's are not used.
+//
+// Symbols of a file are read when first asked for: O(log symbols). Debug information of all files is indexed in one walk over all entries,
+// also when first asked for: up to 40 bytes for each class, variable, function and namespace.
 
 #include "elf.hpp"
 
+#include <dwarf.h>
 #include <elfutils/libdwfl.h>
+
+#include <map>
 
 namespace poolheap {
 
 struct symbol {
     std::string name;  // demangled
     address begin = 0;
-    std::uint64_t bytes = 0;
-};
-
-struct module : loaded_file {
-    std::string path;  // as the image names it
-    Dwfl_Module* dwfl = nullptr;
-
-    // Without directories.
-    [[nodiscard]] std::string name() const { return path.substr(path.rfind('/') + 1); }
 };
 
 // The name itself if it is no mangled one.
 [[nodiscard]] std::string demangle(std::string const& name);
+
+[[nodiscard]] inline unsigned tag_of(Dwarf_Die die) { return static_cast<unsigned>(dwarf_tag(&die)); }
+[[nodiscard]] inline bool has(Dwarf_Die die, unsigned attribute) {
+    return dwarf_hasattr(&die, attribute) != 0;
+}
+[[nodiscard]] inline bool is_class(unsigned tag) {
+    return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
+}
+[[nodiscard]] inline bool is_pointer(unsigned tag) {
+    return tag == DW_TAG_pointer_type || tag == DW_TAG_reference_type;
+}
+[[nodiscard]] std::vector<Dwarf_Die> children(Dwarf_Die of);
+// Without typedefs and qualifiers; empty: void.
+[[nodiscard]] std::optional<Dwarf_Die> type_of(Dwarf_Die die);
+[[nodiscard]] std::optional<std::uint64_t> number_in(Dwarf_Die die, unsigned attribute);
+
+class module : public loaded_file {
+public:
+    std::string path;  // as the image names it
+
+    module(loaded_file file, std::string path_in_image, Dwfl_Module* known) :loaded_file(std::move(file)),
+        path(std::move(path_in_image)), m_dwfl(known) {}
+    // Without directories.
+    [[nodiscard]] std::string name() const { return path.substr(path.rfind('/') + 1); }
+
+private:
+    friend class symbols;
+    static constexpr std::uint32_t k_none = ~std::uint32_t{0};
+    struct named_range {
+        address begin;
+        std::uint64_t bytes;
+        char const* name;
+    };
+    struct entry {
+        Dwarf_Off offset;
+        std::uint32_t parent;
+        std::uint16_t tag;
+    };
+
+    [[nodiscard]] std::vector<named_range> const& table() const;
+    void read_debug_information();
+    void add(Dwarf_Die* parent, std::uint32_t parent_entry);
+    [[nodiscard]] std::optional<Dwarf_Die> die(std::uint32_t entry) const;
+    [[nodiscard]] std::uint32_t entry_of(Dwarf_Die const& die) const;
+    [[nodiscard]] std::string qualified_name(std::uint32_t entry) const;
+
+    Dwfl_Module* m_dwfl;
+    mutable std::optional<std::vector<named_range>> m_table;  // ascending by begin
+    Dwarf* m_dwarf = nullptr;
+    address m_dwarf_bias = 0;
+    std::vector<entry> m_entries;  // ascending by offset
+    // By a hash of the last part of a name, and by the first address in the file: entries.
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> m_by_hash;
+    std::vector<std::pair<address, std::uint32_t>> m_functions;
+};
 
 class symbols {
 public:
@@ -40,18 +92,16 @@ public:
     // The function or object that contains the address.
     [[nodiscard]] std::optional<symbol> find(address at) const;
 
+    // A class by the name that a demangler gives it; a variable by its symbol's name.
+    [[nodiscard]] std::optional<Dwarf_Die> find_die(std::string const& name, bool is_variable);
+    // The class that declares the function which begins at an address of the image.
+    [[nodiscard]] std::optional<Dwarf_Die> class_of_function(address function);
+    // The qualified name, as pretty() has it, of any type.
+    [[nodiscard]] std::string type_name(Dwarf_Die type);
+
 private:
-    struct entry {
-        address begin;
-        std::uint64_t bytes;
-        char const* name;
-    };
-    struct table {
-        bool is_read = false;
-        std::vector<entry> entries;  // ascending by begin
-    };
     void add_module(mapping const& first);
-    [[nodiscard]] table const& read(std::size_t module) const;
+    void read_debug_information();
     static int open_file(Dwfl_Module*, void** own, char const* path, Dwarf_Addr begin, char** file_name,
                          Elf**);
 
@@ -63,8 +113,9 @@ private:
                                .section_address = nullptr,
                                .debuginfo_path = &m_debug_path_begin};
     Dwfl* m_dwfl;
-    std::vector<module> m_modules;        // ascending
-    mutable std::vector<table> m_tables;  // of each module
+    std::vector<module> m_modules;  // ascending
+    bool m_is_indexed = false;
+    std::map<void*, std::string> m_type_names;
 };
 
 }  // namespace poolheap

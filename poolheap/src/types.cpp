@@ -215,14 +215,15 @@ type_id_t image_naming::type_by_words(block_index b, std::span<std::uint64_t con
 
 std::optional<counts> image_naming::counts_of(type_id_t id, std::span<std::uint64_t const> words) const {
     word_rule const& r = (*this)[id].rule;
+    auto const low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };
     counts found;  // the weak count has one for all owners
     if (r.counts == word_rule::header && words.size() > r.header_word) {
         pooled::inspect::counted_word const h(words[r.header_word]);
-        found = {(*this)[id].kind == kind::unique ? 1 : h.owners, h.weak};
+        found = {low((*this)[id].kind == kind::unique ? 1 : h.owners), low(h.weak)};
     } else if (r.counts == word_rule::libstdcxx && words.size() >= 2) {
-        found = {words[1] & 0xffffffff, words[1] >> 32};
+        found = {low(words[1]), low(words[1] >> 32)};
     } else if (r.counts == word_rule::libcxx && words.size() >= 3) {
-        found = {words[1] + 1, words[2] + 1};
+        found = {low(words[1] + 1), low(words[2] + 1)};
     } else {
         return {};
     }

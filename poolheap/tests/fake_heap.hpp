@@ -67,7 +67,7 @@ public:
         m_data[(at->second - k_globals + offset) / 8] = to;
     }
     // Its first word then is a number that finds them, as a vtable would.
-    void count(address of, std::uint64_t owners, std::uint64_t weak) {
+    void count(address of, std::uint32_t owners, std::uint32_t weak) {
         m_counts.push_back({owners, weak});
         refer(of, 0, m_counts.size());
     }
@@ -99,8 +99,6 @@ public:
     block_index index_of(address a) const { return m_heap.find(a).index; }
 
     // ---- image
-    std::span<mapping const> mappings() const override { return m_mappings; }
-    std::span<thread const> threads() const override { return m_threads; }
     std::size_t read(address from, std::span<std::byte> to) const override {
         auto const copy = [&](address begin, std::vector<std::uint64_t> const& words) -> std::size_t {
             if (from < begin || from >= begin + words.size() * 8) return 0;
@@ -138,8 +136,6 @@ private:
     std::map<std::string, address> m_globals;
     std::vector<counts> m_counts;
     std::map<std::pair<std::string, std::uint64_t>, member> m_members;
-    std::vector<mapping> m_mappings;
-    std::vector<thread> m_threads;
 };
 
 }  // namespace poolheap::test

@@ -8,11 +8,12 @@
 namespace {
 
 struct fake_image : poolheap::image {
-    std::vector<poolheap::mapping> all{{0x1000, 0x2000, true, false, false, "", 0}};
+    fake_image() { map(0x1000, 0x2000, false); }
+    void map(poolheap::address begin, poolheap::address end, bool is_code) {
+        m_mappings = {{begin, end, true, false, is_code, "", 0}};
+    }
     std::string memory = std::string(300, 'a') + '\0';
 
-    std::span<poolheap::mapping const> mappings() const override { return all; }
-    std::span<poolheap::thread const> threads() const override { return {}; }
     std::size_t read(poolheap::address from, std::span<std::byte> to) const override {
         if (from < 0x1000 || from >= 0x1000 + memory.size()) return 0;
         std::size_t const bytes = std::min(to.size(), 0x1000 + memory.size() - from);
@@ -33,14 +34,14 @@ TEST(Image, TextEndsAtItsZeroOrAtAHole) {
 TEST(Image, AnAddressLeadsToItsMapping) {
     fake_image const image;
     EXPECT_EQ(image.find_mapping(0xfff), nullptr);
-    EXPECT_EQ(image.find_mapping(0x1000), image.all.data());
-    EXPECT_EQ(image.find_mapping(0x1fff), image.all.data());
+    EXPECT_EQ(image.find_mapping(0x1000), image.mappings().data());
+    EXPECT_EQ(image.find_mapping(0x1fff), image.mappings().data());
     EXPECT_EQ(image.find_mapping(0x2000), nullptr);
 }
 
 TEST(Image, OfADamagedFileWithCodeEverywhereIsNamedInAMoment) {
     fake_image image;
-    image.all = {{0x1000, ~poolheap::address{4095}, true, false, true, "", 0}};
+    image.map(0x1000, ~poolheap::address{4095}, true);
     EXPECT_TRUE(poolheap::names_of(image, poolheap::heap())->name_all().empty());
 }
 

@@ -56,8 +56,6 @@ public:
             m_mappings.push_back({begin, end, flags[0] == 'r', flags[1] == 'w', flags[2] == 'x', "", offset});
         std::fclose(maps);
     }
-    std::span<poolheap::mapping const> mappings() const override { return m_mappings; }
-    std::span<poolheap::thread const> threads() const override { return {}; }
     std::size_t read(address from, std::span<std::byte> to) const override {
         iovec const here{to.data(), to.size()};
         iovec const there{reinterpret_cast<void*>(from), to.size()};
@@ -78,7 +76,6 @@ public:
     }
 
 private:
-    std::vector<poolheap::mapping> m_mappings;
     std::map<address, std::uint64_t> m_replaced;
 };
 
