@@ -9,8 +9,8 @@
 
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -84,10 +84,10 @@ int start(std::vector<std::string> const& command, std::string const& preload, s
 void attempt(auto&& report) {
     try {
         report();
-    } catch (error const& e) {
-        std::fprintf(stderr, "poolheap: %s\n", e.what());
     } catch (std::bad_alloc const&) {
         std::fputs("poolheap: There is not enough memory for the analysis.\n", stderr);
+    } catch (std::exception const& e) {
+        std::fprintf(stderr, "poolheap: %s\n", e.what());
     }
 }
 
@@ -112,7 +112,8 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
     auto const report = [&](std::unique_ptr<image> of) {
         if (of != nullptr) report_command(std::move(of), command[0], parts::both, out);
     };
-    std::jthread analysis;  // of a copy, while each event of the program is answered at once
+    std::future<void>
+        analysis;  // of a copy, in a thread, while each event of the program is answered at once
     for (bool is_asked = false;;) {
         int status = 0;
         int const who = waitpid(-1, &status, __WALL | WNOHANG);
@@ -132,10 +133,10 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
         if (WIFEXITED(status)) return WEXITSTATUS(status);
         if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
         if (event == PTRACE_EVENT_EXIT) {
-            if (analysis.joinable()) analysis.join();
+            if (analysis.valid()) analysis.wait();
             attempt([&] { report(open_frozen(child, {stopped_thread(child)})); });
         } else if (std::exchange(is_asked, false)) {
-            if (analysis.joinable()) analysis.join();
+            if (analysis.valid()) analysis.wait();
             // With the signal that it was about to get; open_process stops all threads.
             ptrace(PTRACE_DETACH, child, nullptr, signal);
             std::unique_ptr<image> found;
@@ -146,7 +147,7 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
                 attempt([&] { report(std::move(of)); });
             };
             if (is_copy)
-                analysis = std::jthread(std::move(analyse));
+                attempt([&] { analysis = std::async(std::launch::async, std::move(analyse)); });
             else
                 analyse();
             ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT);
