@@ -53,8 +53,9 @@ struct pool_options {
     // allows. 0: 2 MiB, or a sixteenth of max_bytes if that is less; an unbounded pool begins with 64 KiB and doubles.
     std::size_t chunk_bytes = 0;
 
-    // Asks the system for huge pages, except for blocks of up to 2 MiB while the pool has less than 4 MiB, and while the system is slow to
-    // provide them (docs/mechanisms.md). Without effect with an upstream, or with chunks under 2 MiB.
+    // Asks the system for huge pages, as far as they are worth their price (docs/mechanisms.md), but not for blocks of up to 32 KiB while the
+    // pool has less than 4 MiB, nor for those of up to 2 MiB while it has less than 32. Without effect with an upstream, or with chunks under
+    // 2 MiB.
     bool huge_pages = true;
 
     // Where chunks come from; null: pages of the operating system. Called by any thread that needs memory, by several at the
@@ -63,10 +64,10 @@ struct pool_options {
 
     pooled::teardown teardown = pooled::teardown::immediate;
 
-    // Memory that was unused for this long is returned: blocks in idle threads' caches to the pool, empty chunks to
-    // upstream, pages of free memory to the system. The pool checks this in calls that are slow anyway (a thread's
-    // cache is empty or full), so a pool that no thread uses keeps its memory until trim(), as does a pool with a reservation.
-    // Zero or less: never.
+    // Memory that was unused for this long is returned: blocks in idle threads' caches to the pool, pages of free memory to the system; after
+    // sixteen times as long empty chunks to upstream, and the free pages of a chunk with a huge page. The pool checks this in calls that are
+    // slow anyway (a thread's cache is empty or full), so a pool that no thread uses keeps its memory until trim(), as does a pool with a
+    // reservation. Zero or less: never.
     std::chrono::milliseconds release_unused_after{250};
 
     // reserve() makes the pages resident, so that the first use of a block causes no page fault. Only without an upstream.

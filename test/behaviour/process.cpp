@@ -152,6 +152,7 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
     constexpr int k_listed[] = {__NR_mmap,
                                 __NR_munmap,
                                 __NR_madvise,
+                                __NR_mincore,
                                 __NR_membarrier,
                                 __NR_futex,
                                 __NR_sched_yield,

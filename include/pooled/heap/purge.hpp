@@ -44,7 +44,7 @@ inline slab* slab_heap::lend_next(purging& p, std::size_t& looks, upstream::call
             p.bytes = 0;
             return nullptr;
         }
-        if (s->is_purged) {
+        if (s->is_purged || (!p.splits && s->owner->is_huge && s->owner->held != 0)) {
             p.bytes = p.bytes - detail::smaller<std::size_t>(s->bytes(), p.bytes);
             continue;
         }
@@ -76,7 +76,7 @@ inline std::size_t slab_heap::purge_in_use(slab& s) noexcept {
         end_free(s, first, end);
         bytes += platform::release_pages(s.memory() + first, end - first);
     });
-    if (bytes != 0) s.owner->has_purged = true;  // it gets no huge page
+    if (bytes != 0) s.owner->is_huge = false;
     return bytes;
 }
 
@@ -87,7 +87,7 @@ inline std::size_t slab_heap::go_on(purging& p, std::size_t looks, bool may_wait
         if (try_scoped_lock const lock(*this, may_wait); lock) lent = lend_next(p, looks, under_way);
         if (lent == nullptr) return bytes;
         std::size_t const returned = platform::release_pages(lent->memory(), lent->bytes());
-        if (returned != 0) lent->owner->has_purged = true;
+        if (returned != 0) lent->owner->is_huge = false;
         if (returned != 0) looks -= detail::smaller(looks, k_looks_of_call);
         bytes += returned;
         try_scoped_lock const lock(*this, may_wait);
@@ -107,20 +107,26 @@ inline void slab_heap::collapse_one() noexcept {
         return;
     span<std::byte> found;
     if (try_scoped_lock const lock(*this, false); lock)
-        for (std::size_t left = k_looks_in_step; left != 0 && m_walked != nullptr && found.empty(); --left) {
+        for (std::size_t left = k_looks_in_step; left != 0 && m_walked != nullptr; --left) {
             chunk& c = *m_walked;
-            m_walked = m_chunks.after(c);
-            bool const is_full = c.is_small_and_full();
-            if (is_full && c.was_full) {
-                c.may_be_small = false;
-                found = {c.base, c.bytes};
+            if (c.was_full && c.is_small_and_full()) {
+                found = {c.base, c.bytes};  // the walk stays here until it is known what came of it
+                break;
             }
-            c.was_full = is_full;
+            c.was_full = c.is_small_and_full();
+            m_walked = m_chunks.after(c);
         }
     next = m_walked != nullptr ? 0 : k_no_collapse;
     if (!found.empty()) {
-        std::int64_t const took = platform::collapse_page(found.data(), found.size());
-        next = platform::coarse_time() + 9 * took;
+        bool is_huge = false;
+        std::int64_t const took = platform::collapse_page(found.data(), found.size(), is_huge);
+        next = platform::coarse_time() + 4 * took;
+        try_scoped_lock const lock(*this, false);
+        if (chunk* const c = m_walked; lock && c != nullptr && c->base == found.data()) {
+            c->is_huge = is_huge;
+            c->was_full = false;
+            m_walked = m_chunks.after(*c);
+        }
     }
     m_next_collapse.store(next, std::memory_order_relaxed);
 }

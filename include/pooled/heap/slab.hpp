@@ -328,13 +328,13 @@ struct alignas(k_cache_line) chunk {
     std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
     std::uint32_t granules = 0;
     std::uint32_t held = 0;
-    std::uint32_t epoch = 0;     // g_forks_lost when its heap was constructed
-    std::uint32_t new_from = 0;  // no span from this granule on was ever in use; the memory is the system's
-    std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
-    bool may_be_small : 1 = false;  // it should have a huge page, and may have small ones
-    bool was_full : 1 = false;      // is_small_and_full() when slab_heap::collapse_one() last looked at it
-    bool was_live : 1 = false;      // in the checked build: its former bit for the first byte, as `outer`
-    observed<bool> has_purged;      // some of its pages returned to the system
+    std::uint32_t epoch = 0;       // g_forks_lost when its heap was constructed
+    std::uint32_t new_from = 0;    // no span from this granule on was ever in use; the memory is the system's
+    std::uint8_t align_log = 0;    // of the alignment with which upstream was asked
+    bool may_be_huge : 1 = false;  // it has 2 MiB, and its pool wants huge pages
+    bool was_full : 1 = false;     // is_small_and_full() when slab_heap::collapse_one() last looked at it
+    bool was_live : 1 = false;     // in the checked build: its former bit for the first byte, as `outer`
+    observed<bool> is_huge;  // it got a huge page from collapse_one(), and none of its pages returned since
 
     // The records of its granules follow the chunk's. They are all zero until a span begins there.
     [[nodiscard]] span<slab> records() noexcept { return {reinterpret_cast<slab*>(this + 1), granules}; }
@@ -356,9 +356,9 @@ struct alignas(k_cache_line) chunk {
         return s;
     }
 
-    // Of 2 MiB that should be a huge page.
+    // Whether it is worth a huge page, and may have small ones.
     [[nodiscard]] bool is_small_and_full() const noexcept {
-        return may_be_small && !has_purged && held >= granules / 8 * 7;
+        return may_be_huge && !is_huge && held >= granules / 8 * 7;
     }
 
     // The record before the span `s`, the last one of the span there, or null; and the first record of the span after it.

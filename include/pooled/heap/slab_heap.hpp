@@ -66,7 +66,7 @@ public:
             } else if (what == refused::keep) {
                 bool const is_purged = c.records()[0].is_purged;
                 bytes += is_purged ? 0 : platform::release_pages(c.base, size);
-                c.has_purged = true;
+                c.is_huge = false;
                 scoped_lock const lock(*this);
                 link(c, true);
                 under_way.settle(size);
@@ -176,14 +176,15 @@ public:
     // Returns the pages of free spans to the system, those of the longest first, until `most` bytes of spans have no resident page. Returns
     // the number of bytes, without spans that had none before. O(spans + their pages); takes the lock for one span at a time.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
-        purging all{observed<std::size_t>(most), {}, {}};
+        purging all{observed<std::size_t>(most), {}, true, {}};
         return go_on(all, k_size_max, true);
     }
     // The same in steps, each of which takes less than a millisecond; first of whole chunks, up to `most_of_chunks` bytes, which return
-    // to upstream. has_step(), without the lock: whether there is one to be taken.
+    // to upstream. Without those, a chunk in use with a huge page keeps it. has_step(), without the lock: whether there is one to be taken.
     void begin_purge(std::size_t most, std::size_t most_of_chunks) noexcept {
         if (try_scoped_lock const lock(*this, false); lock)
-            m_purging = {observed<std::size_t>(most), observed<std::size_t>(most_of_chunks), {}};
+            m_purging = {
+                observed<std::size_t>(most), observed<std::size_t>(most_of_chunks), most_of_chunks != 0, {}};
     }
     [[nodiscard]] bool has_step() const noexcept { return m_purging.bytes != 0; }
     void do_step() noexcept {
@@ -197,8 +198,8 @@ public:
     }
 
     // Chunks of 2 MiB that were filled with small pages, because huge ones were slow to get, get those later, as their use is proved: a
-    // chunk that was nearly all in use when two walks in a row passed it. One in a call, and then none for nine times as long as it took,
-    // so that a tenth of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
+    // chunk that was nearly all in use when two walks in a row passed it, and resident. One in a call, and then none for four times as long as
+    // it took, so that a fifth of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
     // that is known once it is paid.
     //
     // Called at a period's end. Begins a walk, unless the last one goes on.
@@ -402,6 +403,7 @@ private:
     struct purging {
         observed<std::size_t> bytes;
         observed<std::size_t> of_chunks;  // of these, as whole chunks
+        bool splits = true;               // huge pages, too
         free_spans::walk spans;
     };
 

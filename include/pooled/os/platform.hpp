@@ -43,8 +43,8 @@ using system_platform = posix_platform;
 // What a system provides. No function throws, and none uses malloc unless noted. Those that a drop may call leave errno as it is.
 template <class System>
 concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintptr_t word, std::uint64_t bits,
-                                    std::int64_t ns, atomic<std::uint32_t>& state, char const* name,
-                                    void (*function)(), void (*hook)(void*)) {
+                                    std::int64_t ns, bool& flag, atomic<std::uint32_t>& state,
+                                    char const* name, void (*function)(), void (*hook)(void*)) {
     // Flags.
     { System::k_map_unit } -> std::convertible_to<std::size_t>;   // mappings begin at multiples of it
     { System::k_discards_to_zero } -> std::convertible_to<bool>;  // a discarded page reads as zero
@@ -67,12 +67,12 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
     { System::move_pages(p, p, bytes) } noexcept -> std::same_as<bool>;
     // False: the machine, with its swap, is too small for as many.
     { System::may_hold(bytes) } noexcept -> std::same_as<bool>;
-    // Requires fresh pages from a multiple of 2 MiB on. Asks for huge ones and touches the first, if that is quick.
+    // Requires fresh pages from a multiple of 2 MiB on. Asks for huge ones, if they are worth their price, and touches the first page.
     { System::take_huge_pages(p, bytes) } noexcept -> std::same_as<void>;
-    // may_collapse(): the system has provided a huge page before. collapse_page(): replaces the small pages of 2 MiB in use by a huge one.
-    // Returns the time that this took, in nanoseconds.
+    // may_collapse(): the system has provided a huge page before. collapse_page(): replaces the small pages of 2 MiB in use by a huge one,
+    // if nearly all are resident, and says whether it did. Returns the time that this took, in nanoseconds.
     { System::may_collapse() } noexcept -> std::same_as<bool>;
-    { System::collapse_page(p, bytes) } noexcept -> std::same_as<std::int64_t>;
+    { System::collapse_page(p, bytes, flag) } noexcept -> std::same_as<std::int64_t>;
 
     // Barrier, where POOLED_HAS_MEMBARRIER is not 0. After enable_barrier() has returned true, in this process, run_barrier() makes each
     // running thread execute a full barrier before it returns. False: the system does not allow it.

@@ -6,6 +6,7 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/os/platform_posix.hpp"
 
@@ -23,12 +24,14 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-// Huge pages, as far as they are quick to get.
+// Huge pages, as far as they are worth their price.
 //
-// Each huge page that the library asks for is timed (docs/mechanisms.md). After a slow one, small pages are used for twenty times as long:
-// slow ones take at most a twentieth of the time. The state is the machine's: one for all pools.
+// The first touch of each chunk is timed, of a huge page or of a small one (docs/mechanisms.md). What huge pages cost more than small ones
+// comes to a twentieth of the time at most: after one that took `t` longer, small pages are used for 20 t, and one that was quicker
+// makes that shorter. The state is the machine's: one for all pools.
 POOLED_STATE(atomic<std::int64_t>, g_small_pages_until, {0});
-POOLED_STATE(atomic<bool>, g_has_huge_pages, {false});  // the system has provided one
+POOLED_STATE(atomic<std::int64_t>, g_small_page_time, {1'500});  // nanoseconds, averaged
+POOLED_STATE(atomic<bool>, g_has_huge_pages, {false});           // the system has provided one
 
 #if defined(__GLIBC__)
 // Weak: versions may differ in what they export.
@@ -82,18 +85,22 @@ struct linux_platform : posix_platform {
 
     static void take_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
 #ifdef MADV_HUGEPAGE
-        if (!are_huge_pages_quick()) return;
-        ::madvise(p, bytes, MADV_HUGEPAGE);
-        time_huge_page([p] { *static_cast<std::byte volatile*>(p) = std::byte{0}; });
+        bool const is_worth_it = coarse_time() >= g_small_pages_until.load(std::memory_order_relaxed);
+        if (is_worth_it) ::madvise(p, bytes, MADV_HUGEPAGE);
+        std::int64_t const took = time_of([p] { *static_cast<std::byte volatile*>(p) = std::byte{0}; });
+        if (is_worth_it && took >= k_least_huge_page) return note_huge_page(took);
+        std::int64_t const average = g_small_page_time.load(std::memory_order_relaxed);
+        g_small_page_time.fetch_add((detail::smaller(took, k_least_huge_page) - average) / 8,
+                                    std::memory_order_relaxed);
 #endif
     }
     [[nodiscard]] static bool may_collapse() noexcept {
         return g_has_huge_pages.load(std::memory_order_relaxed);
     }
     // Since Linux 6.1.
-    static std::int64_t collapse_page(void* p, std::size_t bytes) noexcept {
+    static std::int64_t collapse_page(void* p, std::size_t bytes, bool& is_huge) noexcept {
         kept_errno const kept;
-        return time_huge_page([&] { ::madvise(p, bytes, k_collapse); });
+        return time_of([&] { is_huge = is_resident(p, bytes) && ::madvise(p, bytes, k_collapse) == 0; });
     }
 
     [[nodiscard]] static bool enable_barrier() noexcept {
@@ -185,23 +192,33 @@ struct linux_platform : posix_platform {
     }
 
 private:
-    static constexpr std::int64_t k_slow_huge_page = 1'500'000;
-    static constexpr std::int64_t k_least_huge_page = 20'000;  // a small one takes 2 µs at most
+    static constexpr std::int64_t k_least_huge_page = 20'000;  // a small one takes 10 us at most
+    static constexpr std::int64_t k_price = 20;                // a twentieth of the time
+    static constexpr std::int64_t k_credit = 100'000'000;      // of quick ones
 
-    [[nodiscard]] static bool are_huge_pages_quick() noexcept {
-        return coarse_time() >= g_small_pages_until.load(std::memory_order_relaxed);
+    static void note_huge_page(std::int64_t took) noexcept {
+        g_has_huge_pages.store(true, std::memory_order_relaxed);
+        std::int64_t const dearer = took - 512 * g_small_page_time.load(std::memory_order_relaxed);
+        std::int64_t const until = g_small_pages_until.load(std::memory_order_relaxed);
+        std::int64_t const from = detail::larger(until, coarse_time() - k_credit);
+        g_small_pages_until.store(from + k_price * dearer, std::memory_order_relaxed);
     }
-    // Calls get(), which gets a huge page from the system. Returns the time it took: of the processor, without that in which other
-    // threads ran.
-    template <class Get>
-    static std::int64_t time_huge_page(Get&& get) noexcept {
+    // Whether seven of eight pages are. False, too: there are more than 512.
+    [[nodiscard]] static bool is_resident(void* p, std::size_t bytes) noexcept {
+        unsigned char states[512];
+        std::size_t const pages = bytes / page_bytes();
+        if (pages > sizeof(states) || ::mincore(p, bytes, states) != 0) return false;
+        std::size_t missing = 0;
+        for (std::size_t i = 0; i < pages; ++i)
+            missing += ~states[i] & 1U;
+        return 8 * missing <= pages;
+    }
+    // The time of the processor that call() takes, without that in which other threads ran.
+    template <class Call>
+    [[nodiscard]] static std::int64_t time_of(Call&& call) noexcept {
         std::int64_t const begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
-        get();
-        std::int64_t const took = read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
-        if (took >= k_least_huge_page) g_has_huge_pages.store(true, std::memory_order_relaxed);
-        if (took >= k_slow_huge_page)
-            g_small_pages_until.store(coarse_time() + 20 * took, std::memory_order_relaxed);
-        return took;
+        call();
+        return read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
     }
 };
 

@@ -136,7 +136,7 @@ struct posix_platform {
 
     static void take_huge_pages(void*, std::size_t) noexcept {}
     [[nodiscard]] static bool may_collapse() noexcept { return false; }
-    static std::int64_t collapse_page(void*, std::size_t) noexcept { return 0; }
+    static std::int64_t collapse_page(void*, std::size_t, bool&) noexcept { return 0; }
 
     [[nodiscard]] static bool enable_barrier() noexcept { return false; }
     static bool run_barrier() noexcept { return false; }

@@ -177,7 +177,7 @@ struct windows_platform {
 
     static void take_huge_pages(void*, std::size_t) noexcept {}
     [[nodiscard]] static bool may_collapse() noexcept { return false; }
-    static std::int64_t collapse_page(void*, std::size_t) noexcept { return 0; }
+    static std::int64_t collapse_page(void*, std::size_t, bool&) noexcept { return 0; }
 
     // Wine's function returns at once: it is a stub. A test whether it works would sometimes say so by mistake, as a fence that is
     // missing is seldom noticed; the name says it for certain.

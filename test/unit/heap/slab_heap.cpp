@@ -432,6 +432,32 @@ TEST(slab_heap_of_system_memory, counts_spans_that_have_no_page_among_those_that
     EXPECT_TRUE(heap.is_valid());
 }
 
+TEST(slab_heap_of_system_memory, keeps_a_huge_page_in_use_whole_until_chunks_return) {
+    if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    std::vector<slab*> slabs;
+    for (int i = 0; i < 4; ++i) {
+        slabs.push_back(heap.allocate(k_48));
+        platform::touch_pages(slabs.back()->memory(), k_slab_bytes);
+    }
+    heap.deallocate(*slabs[1]);
+    slabs[0]->owner->is_huge = true;
+    heap.begin_purge(k_slab_bytes, 0);
+    while (heap.has_step())
+        heap.do_step();
+    EXPECT_TRUE(slabs[0]->owner->is_huge);
+    heap.begin_purge(k_slab_bytes, 1);
+    while (heap.has_step())
+        heap.do_step();
+    EXPECT_FALSE(slabs[0]->owner->is_huge) << "its pages returned";
+    EXPECT_EQ(heap.purge(), 0U);
+    for (int const i : {0, 2, 3})
+        heap.deallocate(*slabs[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(heap.purge(), 4 * k_slab_bytes) << "it is one span";
+}
+
 TEST(slab_heap_of_system_memory, gives_the_pages_of_many_spans_back_in_steps) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     upstream from(nullptr, 0, false);
@@ -489,7 +515,7 @@ TEST_F(slab_heap_test, gives_a_huge_page_to_a_chunk_that_two_walks_found_full) {
     slab_heap heap(shape_of(k_slab_bytes), from);
     std::vector<slab*> all;
     for (std::size_t i = 0; i < 300; ++i)
-        (all.emplace_back(&take_or_grow(heap, k_48)))->owner->may_be_small = true;
+        (all.emplace_back(&take_or_grow(heap, k_48)))->owner->may_be_huge = true;
     auto const are = [&](bool noted) {
         return std::all_of(all.begin(), all.end(), [&](slab* s) { return s->owner->was_full == noted; });
     };
@@ -499,7 +525,7 @@ TEST_F(slab_heap_test, gives_a_huge_page_to_a_chunk_that_two_walks_found_full) {
     EXPECT_TRUE(heap.may_collapse()) << "it looks at some only";
     EXPECT_TRUE(!are(true) && !are(false));
     for (std::size_t i = 100; i < 200; ++i) {  // the next one is among them
-        all[i]->owner->may_be_small = false;
+        all[i]->owner->may_be_huge = false;
         heap.deallocate(*all[i]);
     }
     all.erase(all.begin() + 100, all.begin() + 200);
@@ -513,19 +539,19 @@ TEST_F(slab_heap_test, gives_a_huge_page_to_a_chunk_that_two_walks_found_full) {
     while (heap.may_collapse())
         heap.collapse_one();
     EXPECT_TRUE(are(true));
-    auto const are_small = [&] {
-        return std::count_if(all.begin(), all.end(), [](slab* s) { return s->owner->may_be_small; });
+    auto const found = [&] {
+        return std::count_if(all.begin(), all.end(), [](slab* s) { return !s->owner->was_full; });
     };
-    EXPECT_EQ(are_small(), 200) << "none was found twice";
+    EXPECT_EQ(found(), 0) << "none was full twice";
     heap.lock();
     std::thread([&] { heap.begin_collapsing(); }).join();
     heap.unlock();
     EXPECT_FALSE(heap.may_collapse());
-    all.front()->owner->may_be_small = false;
+    all.front()->owner->is_huge = true;
     heap.begin_collapsing();
     heap.collapse_one();
     EXPECT_FALSE(all.front()->owner->was_full);
-    EXPECT_EQ(are_small(), 198) << "one in a call";
+    EXPECT_EQ(found(), 2) << "one in a call";
     EXPECT_TRUE(heap.may_collapse());
     for (slab* const s : all)
         heap.deallocate(*s);

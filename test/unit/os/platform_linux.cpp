@@ -57,26 +57,57 @@ TEST(platform, leaves_errno_as_it_is) {
     EXPECT_EQ(errno, 77);
     EXPECT_FALSE(platform::unmap_pages(no_page, platform::k_page_bytes));
     EXPECT_EQ(errno, 77);
-    platform::collapse_page(no_page, platform::k_page_bytes);
+    bool is_huge = true;
+    platform::collapse_page(no_page, platform::k_page_bytes, is_huge);
+    EXPECT_FALSE(is_huge);
     EXPECT_EQ(errno, 77);
     EXPECT_EQ(platform::map_pages(std::size_t{1} << 60, platform::k_page_bytes), nullptr);
     EXPECT_EQ(errno, 77);
 }
 
-// The first touch of a huge page can take milliseconds. After such a one, none is asked for until a moment.
-TEST(platform, takes_no_huge_page_for_a_while_after_a_slow_one) {
+// What the first touch of a huge page costs more than small ones is paid with a time in which none is asked for.
+TEST(platform, takes_huge_pages_as_far_as_they_are_worth_their_price) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
     constexpr std::size_t k_bytes = std::size_t{2} << 20;
-    std::int64_t const before = g_small_pages_until.load();
-    for (bool const was_slow : {true, false}) {
-        void* const p = platform::map_pages(k_bytes, k_bytes);
-        ASSERT_NE(p, nullptr);
-        g_small_pages_until.store(was_slow ? platform::coarse_time() + 60'000'000'000 : 0);
+    std::int64_t const until_before = g_small_pages_until.load();
+    std::int64_t const small_before = g_small_page_time.load();
+    auto const take = [] {
+        auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, k_bytes));
         platform::take_huge_pages(p, k_bytes);
-        EXPECT_EQ(test::resident_pages(p, platform::k_page_bytes), was_slow ? 0U : 1U);
+        std::size_t const resident = test::resident_pages(p, k_bytes);
         EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
+        return resident;
+    };
+    g_small_pages_until.store(platform::coarse_time() + 60'000'000'000);
+    g_small_page_time.store(1'000'000'000);
+    EXPECT_EQ(take(), 1U) << "the first of the small ones";
+    EXPECT_LT(g_small_page_time.load(), 1'000'000'000) << "it was timed";
+    g_small_pages_until.store(0);
+    if (take() != 1) {  // the system has huge pages
+        EXPECT_LT(g_small_pages_until.load(), platform::coarse_time()) << "small ones are slower";
+        g_small_page_time.store(-1'000'000'000);
+        EXPECT_NE(take(), 1U);
+        EXPECT_GT(g_small_pages_until.load(), platform::coarse_time()) << "small ones are quicker";
+        EXPECT_EQ(take(), 1U);
     }
-    g_small_pages_until.store(before);
+    g_small_pages_until.store(until_before);
+    g_small_page_time.store(small_before);
+}
+
+TEST(platform, collapses_pages_only_where_nearly_all_are_resident) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    constexpr std::size_t k_bytes = std::size_t{2} << 20;
+    auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, k_bytes));
+    ASSERT_NE(p, nullptr);
+    bool is_huge = true;
+    platform::touch_pages(p, k_bytes / 4 * 3);
+    platform::collapse_page(p, k_bytes, is_huge);
+    EXPECT_FALSE(is_huge);
+    EXPECT_EQ(test::resident_pages(p, k_bytes), 384U);
+    platform::touch_pages(p, k_bytes / 16 * 15);
+    platform::collapse_page(p, k_bytes, is_huge);
+    EXPECT_EQ(test::resident_pages(p, k_bytes), is_huge ? 512U : 480U) << "the system may have no huge page";
+    EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
 }
 
 TEST(platform, maps_memory_beside_what_it_mapped_before) {

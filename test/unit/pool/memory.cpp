@@ -62,13 +62,13 @@ TEST(memory_release_test, looks_for_a_chunk_to_collapse_in_each_slow_call) {
     ASSERT_TRUE(heap.grow(k_48));
     slab* const s = heap.allocate(k_48);
     ASSERT_NE(s, nullptr);
-    s->owner->may_be_small = true;
+    s->owner->may_be_huge = true;
     for (int period = 0; period < 2; ++period) {
         heap.begin_collapsing();
         EXPECT_TRUE(release.is_call_due(5));
         release.on_slow_call(5);
     }
-    EXPECT_FALSE(s->owner->may_be_small) << "it was not collapsed";
+    EXPECT_FALSE(s->owner->was_full) << "it was not looked at twice";
     heap.deallocate(*s);
     g_has_huge_pages.store(before);
 }
@@ -82,14 +82,14 @@ TEST(memory_release_test, collapses_no_chunk_of_a_pool_that_was_reserved_meanwhi
     ASSERT_TRUE(heap.grow(k_48));
     slab* const s = heap.allocate(k_48);
     ASSERT_NE(s, nullptr);
-    s->owner->may_be_small = true;
+    s->owner->may_be_huge = true;
     heap.begin_collapsing();
     release.on_slow_call(5);
     heap.begin_collapsing();
     {
         slab_heap::attempt const reserved(heap, {k_48, k_48});
         release.on_slow_call(5);
-        EXPECT_TRUE(s->owner->may_be_small) << "that is a system call";
+        EXPECT_TRUE(s->owner->was_full) << "that is a system call";
     }
     heap.deallocate(*s);
     g_has_huge_pages.store(before);
