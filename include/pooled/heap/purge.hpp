@@ -120,7 +120,7 @@ inline void slab_heap::collapse_one() noexcept {
     if (!found.empty()) {
         bool is_huge = false;
         std::int64_t const took = platform::collapse_page(found.data(), found.size(), is_huge);
-        next = platform::coarse_time() + 4 * took;
+        next = platform::coarse_time() + 2 * took;
         try_scoped_lock const lock(*this, false);
         if (chunk* const c = m_walked; lock && c != nullptr && c->base == found.data()) {
             c->is_huge = is_huge;

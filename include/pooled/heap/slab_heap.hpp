@@ -198,8 +198,8 @@ public:
     }
 
     // Chunks of 2 MiB that were filled with small pages, because huge ones were slow to get, get those later, as their use is proved: a
-    // chunk that was nearly all in use when two walks in a row passed it, and resident. One in a call, and then none for four times as long as
-    // it took, so that a fifth of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
+    // chunk that was nearly all in use when two walks in a row passed it, and resident. One in a call, and then none for twice as long as
+    // it took, so that a third of the time is spent at most: the ski-rental argument (Karlin et al., Competitive snoopy caching, 1988) with a price
     // that is known once it is paid.
     //
     // Called at a period's end. Begins a walk, unless the last one goes on.

@@ -27,7 +27,7 @@ namespace detail {
 // Huge pages, as far as they are worth their price.
 //
 // The first touch of each chunk is timed, of a huge page or of a small one (docs/mechanisms.md). What huge pages cost more than small ones
-// comes to a twentieth of the time at most: after one that took `t` longer, small pages are used for 20 t, and one that was quicker
+// comes to a tenth of the time at most: after one that took `t` longer, small pages are used for 10 t, and one that was quicker
 // makes that shorter. The state is the machine's: one for all pools.
 POOLED_STATE(atomic<std::int64_t>, g_small_pages_until, {0});
 POOLED_STATE(atomic<std::int64_t>, g_small_page_time, {1'500});  // nanoseconds, averaged
@@ -193,7 +193,7 @@ struct linux_platform : posix_platform {
 
 private:
     static constexpr std::int64_t k_least_huge_page = 20'000;  // a small one takes 10 us at most
-    static constexpr std::int64_t k_price = 20;                // a twentieth of the time
+    static constexpr std::int64_t k_price = 10;                // a tenth of the time
     static constexpr std::int64_t k_credit = 100'000'000;      // of quick ones
 
     static void note_huge_page(std::int64_t took) noexcept {
