@@ -40,7 +40,6 @@ CROSS_NEEDS = {
     "musl": [ZIG],
 }
 CROSS_PRESETS = list(CROSS_NEEDS)
-CROSS_LABELS = ["unit", "stress"]
 PRESETS = ["gcc", "clang-libstdcxx", "clang-libcxx", "asan", "gcc-asan", "tsan", "checked", *CROSS_PRESETS]
 # For minutes: the same tests as windows has, with a second compiler.
 ONLY_WHEN_NAMED = ["windows-clang"]
@@ -136,15 +135,17 @@ def missing_for_cross(preset: str) -> str:
     return " and ".join(names[0] for names in CROSS_NEEDS[preset] if not any(map(shutil.which, names)))
 
 
-def test_preset(preset: str, labels: list[str]) -> Outcome:
+def build_tests(preset: str, labels: list[str]) -> Outcome:
+    """Builds what the tests with these labels need."""
     name = ":".join([preset, ",".join(labels)]) if labels else preset
-    if preset in CROSS_PRESETS:
-        if missing := missing_for_cross(preset):
-            print(f"{preset}: skipped, {missing} is not installed", flush=True)
-            return Outcome(name, skipped=1, tests=1)
-        labels = labels or CROSS_LABELS
-    built = build_preset(name, preset, [target for label in labels for target in TARGETS[label]])
-    if built.broken:
+    if preset in CROSS_PRESETS and (missing := missing_for_cross(preset)):
+        print(f"{preset}: skipped, {missing} is not installed", flush=True)
+        return Outcome(name, skipped=1, tests=1)
+    return build_preset(name, preset, [target for label in labels for target in TARGETS[label]])
+
+
+def test_preset(built: Outcome, preset: str, labels: list[str]) -> Outcome:
+    if built.broken or built.skipped:
         return built
     watch = stopwatch()
     junit = ROOT / "build" / preset / "junit.xml"
@@ -155,7 +156,7 @@ def test_preset(preset: str, labels: list[str]) -> Outcome:
     if labels:
         words += ["--label-regex", f"^({'|'.join(labels)})$"]
     passed = run("ctest", "--preset", preset, *words)
-    return outcome_of(name, junit, passed, results.glob("*.xml"), build=built.build, run=watch())
+    return outcome_of(built.name, junit, passed, results.glob("*.xml"), build=built.build, run=watch())
 
 
 def test_python() -> Outcome:
@@ -214,12 +215,18 @@ def main(argv: list[str]) -> int:
         chosen.append((preset, labels))
     others = {label for preset, labels in chosen if preset == "gcc" for label in labels or OF_GCC if label in OF_GCC}
     with_ctest = [(preset, [label for label in labels if label in TARGETS], labels) for preset, labels in chosen]
-    outcomes = [test_preset(preset, kept) for preset, kept, labels in with_ctest if kept or not labels]
-    with ThreadPoolExecutor() as workers:  # each of them leaves a core idle most of the time
-        smoke = build_preset("bench smoke", BENCH_PRESET, []) if "benchmarks" in others else None
-        python = workers.submit(test_python) if "python" in others else None
-        outcomes += [test_benchmarks(smoke)] if smoke else []
-        outcomes += [python.result()] if python else []
+    # The tests of one part run while the next one is built: each alone leaves a core idle at its end. The Python tests
+    # have the longest such end, and so run during the longest build.
+    with ThreadPoolExecutor(1) as tests:
+        parts = []
+        if "benchmarks" in others:
+            parts += [tests.submit(test_benchmarks, build_preset("bench smoke", BENCH_PRESET, []))]
+        if "python" in others:
+            parts += [tests.submit(test_python)]
+        for preset, kept, labels in with_ctest:
+            if kept or not labels:
+                parts += [tests.submit(test_preset, build_tests(preset, kept), preset, kept)]
+        outcomes = [part.result() for part in parts]
     print_summary(outcomes)
     return 0 if all(each.ok for each in outcomes) else 1
 

@@ -2,6 +2,7 @@
 """The summary of `make test` must not call a run that tested nothing a success."""
 
 import json
+import threading
 
 import pytest
 import run_tests
@@ -47,18 +48,30 @@ def test_only_what_the_labels_need_is_built_and_run(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("gcc", {"test_preset", "test_python", "test_benchmarks", "build_preset"}),
+        ("gcc", {"build_tests", "test_preset", "test_python", "test_benchmarks", "build_preset"}),
         ("gcc:python", {"test_python"}),
-        ("gcc:unit", {"test_preset"}),
-        ("tsan", {"test_preset"}),
+        ("gcc:unit", {"build_tests", "test_preset"}),
+        ("tsan", {"build_tests", "test_preset"}),
     ],
 )
 def test_python_and_the_benchmarks_run_with_gcc_when_they_are_named_or_no_label_is(monkeypatch, words, expected):
     called = []
-    for name in ("test_preset", "test_python", "test_benchmarks", "build_preset"):
+    for name in ("build_tests", "test_preset", "test_python", "test_benchmarks", "build_preset"):
         monkeypatch.setattr(run_tests, name, lambda *_, name=name: called.append(name) or run_tests.Outcome("name", 1))
     assert run_tests.main([words]) == 0
     assert sorted(called) == sorted(expected)
+
+
+def test_a_preset_is_tested_while_the_next_one_is_built(monkeypatch):
+    is_tested = threading.Event()
+    passes = run_tests.Outcome("name", 1)
+
+    def build(preset, _):
+        return passes if preset == "asan" or is_tested.wait(60) else run_tests.Outcome("name", broken="waited")
+
+    monkeypatch.setattr(run_tests, "build_tests", build)
+    monkeypatch.setattr(run_tests, "test_preset", lambda built, *_: is_tested.set() or built)
+    assert run_tests.main(["asan", "tsan"]) == 0
 
 
 def test_the_presets_are_those_of_cmake():
