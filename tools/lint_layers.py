@@ -25,6 +25,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from expect_report import result_of
@@ -53,6 +54,8 @@ NAMES = list(LAYERS)
 RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in names.split()}
 # Compiled on their systems alone.
 OF_OTHER_SYSTEMS = {"os/platform_windows.hpp"}
+# From the lowest: precompiled for the headers that include them in any case, which halves the time of `alone`.
+PRECOMPILED = ["os/platform.hpp", "heap/slab_heap.hpp", "pool/core.hpp", "rc_ptr.hpp"]
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 GCC = "g++"
@@ -208,6 +211,16 @@ def include_lines(names: list[str]) -> str:
     return "".join(f'#include "pooled/{name}"\n' for name in names)
 
 
+def all_included(name: str, headers: dict[str, Header]) -> set[str]:
+    """The headers of the library that it includes, and those that these do."""
+    found, left = set(), [name]
+    while left:
+        new = {each for each in headers[left.pop()].includes if each in headers} - found
+        found |= new
+        left += new
+    return found
+
+
 def check_compilers() -> list[Finding]:
     return [
         Finding("tools/lint_layers.py", 0, f"compiler {compiler} is not installed; `tools/setup lint` installs it")
@@ -218,10 +231,21 @@ def check_compilers() -> list[Finding]:
 
 def check_alone(include: Path, headers: dict[str, Header]) -> list[Finding]:
     # GCC makes an inline function that is used and not defined an error of its own.
-    command = [GCC, "-std=c++20", "-fsyntax-only", *WARNINGS, *folders_of(include)]
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
-        names = [name for name in headers if name not in OF_OTHER_SYSTEMS]
-        errors = list(workers.map(lambda name: compile_text(command, include_lines([name])), names))
+    command = [GCC, "-std=c++20", *WARNINGS, *folders_of(include)]
+    names = [name for name in headers if name not in OF_OTHER_SYSTEMS]
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as workers:
+        paths = {name: Path(folder, f"{at}.hpp") for at, name in enumerate(PRECOMPILED) if name in headers}
+        for name, path in paths.items():
+            path.write_text(include_lines([name]), encoding="utf-8")
+        # Where that fails, the text is included: the header's own compilation tells why.
+        list(workers.map(lambda path: result_of([*command, "-x", "c++-header", str(path)]), paths.values()))
+
+        def error_of(name: str) -> str:
+            included = all_included(name, headers)
+            largest = [["-include", str(path)] for each, path in paths.items() if each in included][-1:]
+            return compile_text([*command, *sum(largest, []), "-fsyntax-only"], include_lines([name]))
+
+        errors = list(workers.map(error_of, names))
     failed = {name: error for name, error in zip(names, errors, strict=True) if error}
     # A header whose own includes fail says nothing new.
     return [
