@@ -192,8 +192,8 @@ POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
     scoped_lock const lock(m_mutex);
     std::size_t const l = list_of(size);
     std::size_t free = 0;
-    for (region const& r : m_regions[l])
-        free += r.capacity - r.live;
+    for (region* r = m_regions[l].first(); r != nullptr && free < count; r = m_regions[l].after(*r))
+        free += r->capacity - r->live;
     for (; free < count; free += m_regions[l].first()->capacity) {
         void* const pages = map(k_region_bytes, k_region_bytes);
         if (pages == nullptr) POOLED_THROW(std::bad_alloc());

@@ -304,9 +304,9 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     slab_heap::attempt mine(m_slabs, {smaller, larger});
     if (larger != k_exact) {
         m_caches.try_drain_slots();
-        scoped_lock const lock(m_caches);
-        m_caches.steal(smaller, 1);  // cached blocks then count, and need not be stolen later
-        m_caches.steal(larger, 1);
+        try_scoped_lock const lock(m_caches, false);
+        if (lock) m_caches.steal(smaller, 1);  // cached blocks then count, and need not be stolen later
+        if (lock) m_caches.steal(larger, 1);
     }
     std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
     auto const attempt = [&](bool is_of_one_class) {
@@ -356,8 +356,8 @@ inline bool pool_memory::close() noexcept {
 
 inline void pool_memory::fill(pool_stats& sum) noexcept {
     m_caches.try_drain_slots();
-    scoped_lock const lock(m_caches);
-    size_class_stats exact;  // blocks of any size
+    try_scoped_lock const lock(m_caches, false);  // otherwise what threads have cached counts as in use
+    size_class_stats exact;                       // blocks of any size
     for (class_index c = 0; c < cache_set::k_lists; ++c) {
         central& list = m_caches[c];
         size_class_stats& one = c != k_exact ? sum.classes[c] : exact;
@@ -367,16 +367,16 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         one.remote_frees = list.retired_remote_frees();
         if (c != k_exact) {
             one.block_bytes = k_geometry[c].block_bytes;
-            m_caches.for_each([&](thread_cache const& cache) {
-                one.cached += cache.classes[c].held();
-                unused += cache.classes[c].least_held();
-                one.remote_frees += cache.classes[c].net_frees();
-            });
+            for (auto* at = lock ? m_caches.first() : nullptr; at != nullptr; at = at->links.next) {
+                one.cached += at->classes[c].held();
+                unused += at->classes[c].least_held();
+                one.remote_frees += at->classes[c].net_frees();
+            }
         }
         std::uint64_t const handed = list.handed();  // those that could not be taken
         one.in_use = saturating_subtract(list.outside(), one.cached + handed);
         one.free = list.free() + handed;
-        one.high_water = is_mine ? list.note_high_water(unused) : list.high_water();
+        one.high_water = lock && is_mine ? list.note_high_water(unused) : list.high_water();
         one.slab_bytes = list.slab_bytes();
         one.refills = list.refills();
         one.flushes = list.flushes();

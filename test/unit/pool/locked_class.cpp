@@ -371,6 +371,28 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_only_who_reports_exhau
     EXPECT_FALSE(is_over);
 }
 
+TEST_F(a_lock_of_a_class,
+       or_of_the_list_of_caches_that_is_held_all_the_time_stops_neither_counts_nor_reserve) {
+    std::vector<block> mine;
+    for (std::size_t i = 0; i < 1000; ++i)
+        mine.push_back(allocate(pool, 64));
+    std::uint64_t const high_water = pool.stats().high_water;
+    deallocate(pool, mine.back());
+    mine.pop_back();
+    {
+        preempted_holder holder(test::core_of(pool).caches());
+        EXPECT_GE(pool.stats().in_use, mine.size());
+        EXPECT_LE(pool.stats().in_use, 3'000U) << "with what threads have cached";
+        pool.reserve_bytes(5'000, 64);
+        EXPECT_TRUE(holder.leave());
+    }
+    EXPECT_EQ(pool.stats().in_use, mine.size());
+    EXPECT_EQ(pool.stats().high_water, high_water);
+    for (block const& b : mine)
+        deallocate(pool, b);
+    expect_nothing_lost();
+}
+
 TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_nobody_else_while_one_checks_the_pool) {
     preempted_holder holder(pool);
     std::thread checks([&] { EXPECT_TRUE(test::is_valid(pool)); });
