@@ -77,16 +77,13 @@ public:
     // 0 where no leaf was made, or the address is beyond the map.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t get(std::uintptr_t address) const noexcept {
         leaf const* const of = covers(address) ? leaf_of(address) : nullptr;
-        return of == nullptr ? 0 : (*of)[index_of(address)].load(std::memory_order_relaxed);
+        if (of == nullptr) [[unlikely]]
+            return 0;
+        return (*of)[index_of(address)].load(std::memory_order_relaxed);
     }
     // Whether memory ever arrived near the address: not exact, but sufficient for a prefetch.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool has_leaf(std::uintptr_t address) const noexcept {
         return covers(address) && leaf_of(address) != nullptr;
-    }
-    [[nodiscard]] POOLED_ALWAYS_INLINE static std::size_t index_of(std::uintptr_t address) noexcept {
-        auto low = static_cast<std::uint32_t>(address);
-        asm("" : "+r"(low));  // GCC 12 shifts the whole address and then masks it: one instruction more
-        return (low << (32 - LeafBits) >> (32 - LeafBits)) / std::uint32_t{Unit};
     }
     // Requires that prepare() was called for the address.
     [[nodiscard]] POOLED_ALWAYS_INLINE entry& at(std::uintptr_t address) const noexcept {
@@ -131,6 +128,9 @@ private:
     static constexpr unsigned k_address_bits = 48;
     static constexpr unsigned k_leaf_bits = LeafBits;
 
+    [[nodiscard]] static constexpr std::size_t index_of(std::uintptr_t address) noexcept {
+        return address % (std::uintptr_t{1} << LeafBits) / Unit;
+    }
     [[nodiscard]] static bool covers(std::uintptr_t address) noexcept {
         return address >> k_address_bits == 0;
     }
@@ -154,7 +154,9 @@ public:
         auto const* const l = leaf_of(address_of(p));
         if (l == nullptr) [[unlikely]]
             return {};
-        return map_entry((*l)[index_of(address_of(p))].load(std::memory_order_relaxed));
+        auto low = static_cast<std::uint32_t>(address_of(p));
+        asm("" : "+r"(low));  // GCC 12 shifts the whole address and then masks it: one instruction more
+        return map_entry((*l)[low / std::uint32_t{k_granule_bytes}].load(std::memory_order_relaxed));
     }
 
     // Requires that `p` lies in memory of a pool.

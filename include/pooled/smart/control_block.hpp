@@ -186,15 +186,6 @@ POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
     cache->gate.leave();
 }
 
-// As deallocate_shared(), of any pool.
-template <class Origin, std::size_t Bytes, std::size_t Align, bool IsDeferrable>
-POOLED_COLD_PART void deallocate_in_pool(void* block) noexcept {
-    if (IsDeferrable && detail::is_block_awaited()) [[unlikely]]
-        return detail::defer_shared_block(block, Origin::k_is_immediate);
-    detail::write_stale_owner(block);
-    Origin::template deallocate<Bytes, Align>(block);
-}
-
 // Called when the last owner is gone, and not known to be safe within the destructor that drops the object. In each file: the table of
 // types then refers to the file that has the type.
 template <bool IsImmediate>
@@ -256,12 +247,18 @@ public:
             return static_cast<T*>(POOLED_THREAD_GET(t_given_block, address));
     }
     POOLED_ALWAYS_INLINE void deallocate(T* p, std::size_t) noexcept {
-        if constexpr (Origin::k_is_default && !k_is_deferrable_type<object_in<T>> && POOLED_CHECKED == 0)
-            Origin::template deallocate<sizeof(T), alignof(T)>(p);
-        else if constexpr (Origin::k_is_default && k_has_shared_code<object_in<T>, sizeof(T), alignof(T)>)
+        if constexpr (Origin::k_is_default && k_has_shared_code<object_in<T>, sizeof(T), alignof(T)>) {
             detail::deallocate_shared<sizeof(T), alignof(T)>(p);
-        else
-            detail::deallocate_in_pool<Origin, sizeof(T), alignof(T), k_is_deferrable_type<object_in<T>>>(p);
+        } else {
+            if constexpr (k_is_deferrable_type<object_in<T>>)
+                if (detail::is_block_awaited()) [[unlikely]]
+                    return detail::defer_shared_block(p, Origin::k_is_immediate);
+            detail::write_stale_owner(p);
+            if constexpr (Origin::k_is_immediate)
+                Origin::template deallocate<sizeof(T), alignof(T)>(p);
+            else
+                detail::free_block<Origin, sizeof(T), alignof(T)>(p);
+        }
     }
 
     // Other objects are constructed, and destroyed, as std::allocator_traits does by itself.

@@ -184,9 +184,8 @@ struct rc_from_this_tag {};
 template <class T>
 inline constexpr bool k_has_rc_from_this = std::is_base_of_v<rc_from_this_tag, T>;
 
-// Rarely called: cold, so that a destructor that other functions inline is called here.
 template <class T>
-[[gnu::cold]] void destroy_object(void* object) noexcept {
+void destroy_object(void* object) noexcept {
     std::destroy_at(static_cast<T*>(object));
 }
 // Destroys the object, which lies in a block; false: it must be deferred.
