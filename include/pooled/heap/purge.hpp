@@ -44,10 +44,8 @@ inline slab* slab_heap::lend_next(purging& p, std::size_t& looks, upstream::call
             p.bytes = 0;
             return nullptr;
         }
-        if (s->is_purged || (!p.splits && s->owner->is_huge && s->owner->held != 0)) {
-            p.bytes = p.bytes - detail::smaller<std::size_t>(s->bytes(), p.bytes);
-            continue;
-        }
+        if (s->is_purged) p.bytes = p.bytes - detail::smaller<std::size_t>(s->bytes(), p.bytes);
+        if (s->is_purged || (!p.splits && s->owner->is_huge && s->owner->held != 0)) continue;
         std::size_t const count =
             detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
         under_way.begin();  // at the bound, others wait for it
@@ -107,24 +105,26 @@ inline void slab_heap::collapse_one() noexcept {
         return;
     span<std::byte> found;
     if (try_scoped_lock const lock(*this, false); lock)
-        for (std::size_t left = k_looks_in_step; left != 0 && m_walked != nullptr; --left) {
+        for (std::size_t left = k_looks_in_step; left != 0 && m_walked != nullptr && found.empty(); --left) {
             chunk& c = *m_walked;
-            if (c.was_full && c.is_small_and_full()) {
-                found = {c.base, c.bytes};  // the walk stays here until it is known what came of it
-                break;
-            }
-            c.was_full = c.is_small_and_full();
-            m_walked = m_chunks.after(c);
+            bool const is_full = c.number > m_of_parent && c.is_small_and_full();
+            if (c.was_full && is_full) found = {c.base, c.bytes};
+            c.was_full = is_full;
+            if (found.empty())
+                m_walked = m_chunks.after(c);  // or stays here until it is known what came of it
         }
     next = m_walked != nullptr ? 0 : k_no_collapse;
     if (!found.empty()) {
         bool is_huge = false;
         std::int64_t const took = platform::collapse_page(found.data(), found.size(), is_huge);
-        next = platform::coarse_time() + 2 * took;
+        // A system without huge pages looks for them in vain, and may take as long.
+        next = platform::coarse_time() + (is_huge ? 2 : 32) * took;
         try_scoped_lock const lock(*this, false);
         if (chunk* const c = m_walked; lock && c != nullptr && c->base == found.data()) {
             c->is_huge = is_huge;
             c->was_full = false;
+            for (std::size_t i = 0; is_huge && i < c->granules; i += c->records()[i].granules)
+                c->records()[i].is_purged = false;  // all pages are resident
             m_walked = m_chunks.after(*c);
         }
     }

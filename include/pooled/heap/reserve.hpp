@@ -118,6 +118,7 @@ inline void slab_heap::forget_others() noexcept {
         });
     while (slab* const s = lent.pop_front())
         take_back_purged(*s);
+    if (!m_chunks.empty()) m_of_parent = detail::next_region();
     if (m_next_collapse.load(std::memory_order_relaxed) == k_collapsing)
         m_next_collapse.store(0, std::memory_order_relaxed);
 }

@@ -179,12 +179,13 @@ public:
         purging all{observed<std::size_t>(most), {}, true, {}};
         return go_on(all, k_size_max, true);
     }
-    // The same in steps, each of which takes less than a millisecond; first of whole chunks, up to `most_of_chunks` bytes, which return
-    // to upstream. Without those, a chunk in use with a huge page keeps it. has_step(), without the lock: whether there is one to be taken.
-    void begin_purge(std::size_t most, std::size_t most_of_chunks) noexcept {
+    // The same in steps, each of which takes less than a millisecond; first of whole chunks, up to `of_chunks` bytes, which return
+    // to upstream. Without those, and when no step of one with them is left, a chunk in use with a huge page keeps it. has_step(), without the
+    // lock: whether there is one to be taken.
+    void begin_purge(std::size_t bytes, std::size_t of_chunks) noexcept {
         if (try_scoped_lock const lock(*this, false); lock)
             m_purging = {
-                observed<std::size_t>(most), observed<std::size_t>(most_of_chunks), most_of_chunks != 0, {}};
+                observed(bytes), observed(of_chunks), of_chunks != 0 || (has_step() && m_purging.splits), {}};
     }
     [[nodiscard]] bool has_step() const noexcept { return m_purging.bytes != 0; }
     void do_step() noexcept {
@@ -448,7 +449,9 @@ private:
     purging m_purging;   // in steps
     reservation m_lent;  // of spans whose pages the system is taking, or making
     std::size_t m_lent_spans = 0;
-    observed<chunk*> m_walked;            // the next one that collapse_one() looks at; null: none
+    observed<chunk*> m_walked;  // the next one that collapse_one() looks at; null: none
+    // Of the last chunk in a forked child's parent: a huge page would be a copy of its memory.
+    std::uint64_t m_of_parent = 0;
     atomic<bool> m_was_refused{false};    // the last attempt to grow failed
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
     atomic<std::uint32_t> m_gains{1};     // odd

@@ -458,6 +458,72 @@ TEST(slab_heap_of_system_memory, keeps_a_huge_page_in_use_whole_until_chunks_ret
     EXPECT_EQ(heap.purge(), 4 * k_slab_bytes) << "it is one span";
 }
 
+// Resident slabs.
+[[nodiscard]] std::vector<slab*> take_touched(slab_heap& heap, std::size_t count) {
+    std::vector<slab*> slabs;
+    while (slabs.size() < count) {
+        slab* const s = heap.allocate(k_48);
+        if (s != nullptr) platform::touch_pages(slabs.emplace_back(s)->memory(), k_slab_bytes);
+        if (s == nullptr && heap.grow(k_48) == 0) break;
+    }
+    return slabs;
+}
+
+TEST(slab_heap_of_system_memory, returns_other_pages_where_huge_ones_stay) {
+    if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
+    std::vector<slab*> const slabs = take_touched(heap, 8);
+    ASSERT_EQ(slabs.size(), 8U);
+    ASSERT_NE(slabs[0]->owner, slabs[4]->owner);
+    for (int const i : {1, 2, 5})
+        heap.deallocate(*slabs[static_cast<std::size_t>(i)]);
+    slabs[0]->owner->is_huge = true;
+    auto const purge = [&](std::size_t bytes) {
+        heap.begin_purge(bytes, 0);
+        while (heap.has_step())
+            heap.do_step();
+    };
+    purge(k_slab_bytes);
+    EXPECT_EQ(test::resident_pages(slabs[5]->memory(), k_slab_bytes), 0U) << "the longest one stays";
+    EXPECT_TRUE(slabs[0]->owner->is_huge);
+    heap.begin_purge(k_size_max, k_size_max);
+    EXPECT_TRUE(heap.has_step());
+    purge(k_size_max);  // the next period's, before it began
+    EXPECT_FALSE(slabs[0]->owner->is_huge) << "what was to be split is split";
+    EXPECT_EQ(test::resident_pages(slabs[1]->memory(), 2 * k_slab_bytes), 0U);
+    for (int const i : {0, 3, 4, 6, 7})
+        heap.deallocate(*slabs[static_cast<std::size_t>(i)]);
+}
+
+#ifdef __linux__
+TEST(slab_heap_of_system_memory, returns_the_pages_that_a_huge_page_made_resident_again) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    bool const before = g_has_huge_pages.exchange(true);
+    upstream from(nullptr, 0, true);
+    slab_heap heap(shape_of(2 * k_mib), from);
+    std::vector<slab*> slabs = take_touched(heap, 2 * k_mib / k_slab_bytes);
+    ASSERT_FALSE(slabs.empty());
+    chunk& all = *slabs[0]->owner;
+    ASSERT_EQ(all.held, all.granules) << "it is one chunk";
+    heap.deallocate(*slabs.back());
+    EXPECT_EQ(heap.purge(), k_slab_bytes);
+    for (int walk = 0; walk < 2; ++walk) {
+        heap.begin_collapsing();
+        heap.collapse_one();
+    }
+    if (all.is_huge) {  // the system has one
+        EXPECT_EQ(test::resident_pages(all.base, all.bytes), all.bytes / platform::k_page_bytes);
+        EXPECT_EQ(heap.purge(), k_slab_bytes);
+        EXPECT_EQ(test::resident_pages(slabs.back()->memory(), k_slab_bytes), 0U);
+    }
+    slabs.pop_back();
+    for (slab* const s : slabs)
+        heap.deallocate(*s);
+    g_has_huge_pages.store(before);
+}
+#endif
+
 TEST(slab_heap_of_system_memory, gives_the_pages_of_many_spans_back_in_steps) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     upstream from(nullptr, 0, false);
@@ -509,6 +575,22 @@ TEST_F(slab_heap_test, returns_chunks_in_steps_and_looks_at_no_other) {
 }
 
 #ifdef __linux__
+TEST_F(slab_heap_test, copies_no_memory_of_a_parent_to_a_huge_page) {
+    bool const before = g_has_huge_pages.exchange(true);
+    slab_heap heap(shape_of(k_slab_bytes), from);
+    slab& old = take_or_grow(heap, k_48);
+    heap.forget_others();
+    slab& fresh = take_or_grow(heap, k_48);
+    old.owner->may_be_huge = fresh.owner->may_be_huge = true;
+    heap.begin_collapsing();
+    heap.collapse_one();
+    EXPECT_FALSE(old.owner->was_full);
+    EXPECT_TRUE(fresh.owner->was_full);
+    heap.deallocate(old);
+    heap.deallocate(fresh);
+    g_has_huge_pages.store(before);
+}
+
 // In steps, while chunks come and go and another thread may have the lock.
 TEST_F(slab_heap_test, gives_a_huge_page_to_a_chunk_that_two_walks_found_full) {
     bool const before = g_has_huge_pages.exchange(true);
