@@ -40,10 +40,7 @@ inline slab* slab_heap::lend_next(purging& p, std::size_t& looks, upstream::call
     while (looks != 0) {
         --looks;
         slab* const s = p.bytes != 0 && m_upstream.is_system() ? m_free.next(p.spans) : nullptr;
-        if (s == nullptr) {
-            p.bytes = 0;
-            return nullptr;
-        }
+        if (s == nullptr) return p.bytes = 0, nullptr;
         if (s->is_purged) p.bytes = p.bytes - detail::smaller<std::size_t>(s->bytes(), p.bytes);
         if (s->is_purged || (!p.splits && s->owner->is_huge && s->owner->held != 0)) continue;
         std::size_t const count =
