@@ -104,16 +104,15 @@ private:
     static constexpr std::size_t k_spans_apart = 8;
     static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
     static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
-    static constexpr std::size_t k_least_for_large = 16 * k_huge_page_bytes;
     static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
 
     // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
-    // block is longer than those of the class before; of a small pool's chunk, a few small blocks may be all that is used, or of a few large
-    // ones the beginning; and small blocks with a large alignment touch a page each.
+    // block is longer than those of the class before, and of one under 2 MiB the beginning may be all that is used; so may a few small blocks
+    // of a small pool's chunk; and small blocks with a large alignment touch a page each.
     [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, span_request const& what) const noexcept {
         if (what.bytes <= k_max_block_bytes)
             return m_upstream.used() < k_least_for_huge_pages || what.align > k_granule_bytes ? 0 : bytes;
-        if (what.bytes < k_huge_page_bytes) return m_upstream.used() < k_least_for_large ? 0 : bytes;
+        if (what.bytes < k_huge_page_bytes) return 0;
         if (bytes > what.granules * k_granule_bytes) return bytes;  // the rest serves other blocks
         std::size_t const touched = what.c == k_exact ? what.bytes : k_geometry[what.c - 1].block_bytes;
         return detail::smaller(bytes, touched + k_huge_page_bytes / 2);

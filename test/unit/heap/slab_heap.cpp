@@ -497,6 +497,24 @@ TEST(slab_heap_of_system_memory, returns_other_pages_where_huge_ones_stay) {
 }
 
 #ifdef __linux__
+// Their beginning may be all that is used.
+TEST(slab_heap_of_system_memory, makes_no_page_of_large_blocks_resident) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    std::int64_t const before = g_small_pages_until.exchange(0);
+    upstream from(nullptr, 0, true);
+    slab_heap heap(shape_of(2 * k_mib), from);
+    block_request const large{k_exact, k_mib, 1};
+    for (int chunks = 0; chunks < 32; ++chunks) {
+        ASSERT_EQ(heap.grow(large), 2 * k_mib);
+        for (int of_chunk = 0; of_chunk < 2; ++of_chunk) {
+            slab* const s = heap.allocate(large);
+            ASSERT_NE(s, nullptr);
+            EXPECT_EQ(test::resident_pages(s->memory(), k_mib), 0U);
+        }
+    }
+    g_small_pages_until.store(before);
+}
+
 TEST(slab_heap_of_system_memory, returns_the_pages_that_a_huge_page_made_resident_again) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
     bool const before = g_has_huge_pages.exchange(true);
