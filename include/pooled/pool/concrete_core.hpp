@@ -148,9 +148,9 @@ public:
     }
 
 private:
-    // Under the registry's lock, so that no thread that has one of its caches ends now; and that of the caches, so that none that returns
-    // the last block destroys the core. Must wait: an owner is inside its cache, another thread has a lock that is needed and does not
-    // run, or the background thread works on the pool.
+    // Under the registry's lock, so that no thread that has one of its caches ends now but inside its open gate; and that of the caches, so
+    // that none that returns the last block destroys the core. Must wait: an owner is inside its cache, another thread has a lock that is
+    // needed and does not run, or the background thread works on the pool.
     enum class closing : unsigned char { must_wait, is_done, was_last };
     [[nodiscard]] closing try_close() noexcept {
         scoped_lock const lock(g_registry);

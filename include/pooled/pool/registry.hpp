@@ -9,7 +9,8 @@
 // Each copy of the library's state (plugins/copies.hpp) has a registry. All use the default pool of the first copy that makes a pool, so
 // inlined code that returns blocks to "the" default pool is correct in each copy. A core of another copy is foreign (pool/foreign.hpp).
 //
-// Any thread may call. find() is one load; everything else takes the registry's lock, or none.
+// Any thread may call. find() is one load. The registry's lock is taken once for what a process has once, where a pool ends, and where a
+// thread ends whose gate another one has stopped; nobody else waits for it. After it: the locks of a pool (pool/memory.hpp).
 
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/options.hpp"
@@ -48,7 +49,7 @@ public:
 
     void lock() noexcept { m_mutex.lock(); }
     void unlock() noexcept { m_mutex.unlock(); }
-    // The core with this id is about to be destroyed. A fork finds it complete, or not at all.
+    // The core with this id is about to be destroyed. A fork finds it complete, or not at all. With the lock: see work_in_background().
     void forget(std::uint32_t id) noexcept {
         scoped_lock const own(m_mutex);
         m_cores[id].store(nullptr, std::memory_order_relaxed);
@@ -59,7 +60,7 @@ public:
     POOLED_API void work_in_background() noexcept;
     // Requires the lock.
     [[nodiscard]] bool is_worked_on(pool_core const& core) const noexcept { return m_worked_on == &core; }
-    // Those of the calling thread whose pools were closed.
+    // Those of the calling thread whose pools were closed, without the lock.
     void free_closed_caches() noexcept;
 
     // The default pool's core, made at the first call and never destroyed. Throws std::bad_alloc.
@@ -103,7 +104,7 @@ private:
     static bool return_large(thread_cache& cache) noexcept;
     static void return_small(thread_cache& cache) noexcept;
     [[nodiscard]] static bool end_caches(thread_state& state) noexcept;
-    [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
+    [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id, bool may_wait) noexcept;
     void free(far_array& one) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
 
@@ -114,17 +115,19 @@ private:
     static void after_fork_in_child() noexcept;
     static void begin_anew() noexcept;
 
-    // Requires the lock.
+    // Requires a core that nobody else adds.
     pool_core& add(std::uint32_t id, pool_core& core) noexcept {
-        m_end = detail::larger(m_end, id + 1);
+        fork_pass const pass;
+        std::uint32_t end = m_end.load(std::memory_order_relaxed);
+        while (end <= id && !m_end.compare_exchange_strong(end, id + 1, std::memory_order_relaxed)) {}
         g_fork_gate.order();                                  // a child finds it complete, or not at all
         m_cores[id].store(&core, std::memory_order_release);  // pairs with the acquire in find()
         return core;
     }
-    // Those that are not foreign. Requires the lock, or a fork. O(highest id ever used).
+    // Those that are not foreign. Requires a fork. O(highest id ever used).
     template <class Function>
     void for_each_core(Function&& function) noexcept {
-        for (std::uint32_t id = 0; id < m_end; ++id)
+        for (std::uint32_t id = 0; id < m_end.load(std::memory_order_relaxed); ++id)
             if (pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
                 core != nullptr && !is_foreign(*core))
                 function(*core);
@@ -138,7 +141,7 @@ private:
     bool m_has_exit_key = false;
     memory_copy m_copy;
     atomic<char const*> m_abi{nullptr};  // of m_copy; null: not known yet
-    std::uint32_t m_end = 0;             // no core has a higher id
+    atomic<std::uint32_t> m_end{0};      // no core has a higher id
     pool_core* m_worked_on = nullptr;    // by the thread in work_in_background(): it is not destroyed
     atomic<pool_core*> m_cores[k_max_pools]{};
 };
@@ -159,11 +162,7 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
     bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
     std::uint32_t const id = detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
     if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
-    POOLED_TRY {
-        pool_core& made = pool_core::create(options, kind, id, *this);
-        scoped_lock const own(m_mutex);
-        return add(id, made);
-    }
+    POOLED_TRY { return add(id, pool_core::create(options, kind, id, *this)); }
     POOLED_CATCH(...) {
         detail::directory().release_pool_id(id);
         POOLED_RETHROW;
@@ -174,9 +173,9 @@ POOLED_CODE void registry::work_in_background() noexcept {
     for (std::uint32_t id = 0; id < k_max_pools; ++id) {
         {
             scoped_lock const own(m_mutex);
-            if (id >= m_end) return;
-            pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
-            // One that is not closed is not destroyed before the lock is free.
+            if (id >= m_end.load(std::memory_order_relaxed)) return;
+            pool_core* const core = find(id);
+            // None is destroyed before the lock is free, and one that is not closed not before it is free again.
             if (core == nullptr || is_foreign(*core) || core->is_local() || core->is_closed()) continue;
             m_worked_on = core;
         }
@@ -244,14 +243,15 @@ POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, 
                is_new ? pool_core::create(options, sharing::shared, k_default_pool_id, *this) : *foreign);
 }
 
-// Where the calling thread, which has `state`, keeps its cache of the pool `id`. Null: no memory.
-inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
+// Where the calling thread, which has `state`, keeps its cache of the pool `id`. Null: no memory, or another thread has the lock and does
+// not run.
+inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id, bool may_wait) noexcept {
     if (thread_cache** const entry = state.entry(id)) return entry;
-    scoped_lock const own(m_mutex);
+    try_scoped_lock const own(m_mutex, may_wait);
     far_array* const old = state.far_caches;
     std::uint32_t const old_count = old != nullptr ? old->count : 0;
     std::uint32_t const count = detail::larger(id - k_far_slot + 1, 2 * old_count + 64);
-    void* const memory = g_metadata.try_allocate_zeroed(far_array::bytes(count));
+    void* const memory = own ? g_metadata.try_allocate_zeroed(far_array::bytes(count)) : nullptr;
     if (memory == nullptr) return nullptr;
     auto* const grown = ::new (memory) far_array{&state, count, {}};
     if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
@@ -274,17 +274,15 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
     if (core.is_closed()) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) {
         if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
-        if (state.far_gate.is_stopped_for_fork()) {
-            scoped_lock const own(m_mutex);  // the fork has ended, or the thread was let in
-            state.far_gate.resume();
-        }
+        // Inside, the fork has ended, or the thread was let in.
+        if (fork_pass const pass; state.far_gate.is_stopped_for_fork()) state.far_gate.resume();
         return cache;
     }
     bool const is_refused = platform::is_barrier_refused();
     if (!platform::has_heavy_barrier() || (!for_now && (state.ended || is_refused))) return nullptr;
     if (!state.armed) state.armed = m_has_exit_key && platform::set_exit_argument(m_exit_key, &state);
     if (!state.armed) return nullptr;
-    thread_cache** const entry = entry_for(state, core.id());
+    thread_cache** const entry = entry_for(state, core.id(), core.extension() != nullptr);
     void* const memory = entry == nullptr ? nullptr : g_metadata.try_allocate(sizeof(thread_cache));
     if (memory == nullptr) return nullptr;
 
@@ -319,9 +317,10 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
 
 inline void registry::free_closed_caches() noexcept {
     thread_state& state = t_state();
-    scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
-    decltype(state.closed)::for_each(state.closed.take_all(),
-                                     [&state](thread_cache& cache) { disown(state, cache); });
+    decltype(state.closed)::for_each(state.closed.take_all(), [&state](thread_cache& cache) {
+        // acquire, in is_closed(): the thread that closes the pool has finished with its cache.
+        cache.gate.is_closed() ? disown(state, cache) : state.closed.push(cache);
+    });
 }
 
 // Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
@@ -351,22 +350,29 @@ inline void registry::return_small(thread_cache& cache) noexcept {
     cache.gate.leave();
 }
 
-// Unlinks the caches of the calling thread, which is about to end. False: another thread has a lock of a pool, and does not run;
-// nobody waits for that with the registry's.
+// Unlinks the caches of the calling thread, which is about to end: inside its gate, if that is open, as no pool is closed meanwhile, else
+// with the registry's lock. False: must wait for another thread, and holds no lock.
 inline bool registry::end_caches(thread_state& state) noexcept {
-    scoped_lock const own(g_registry);  // so that no pool is closed meanwhile
-    static_cast<void>(state.closed.take_all());
+    auto const retire = [](thread_cache& cache) {
+        try_scoped_lock const lock(cache.core->caches(), false);
+        return lock && cache.core->retire(cache);
+    };
     while (thread_cache* const cache = state.owned.first()) {
-        if (pool_core* const core = cache->core) {
-            if (!core->caches().try_lock_for_a_moment()) return false;
-            bool const is_retired = core->retire(*cache);
-            core->caches().unlock();
-            if (!is_retired) return false;
+        fork_pass const pass;
+        cache->gate.announce();
+        bool const is_retired = cache->gate.is_open() && retire(*cache);
+        cache->gate.leave();
+        // acquire, in is_closed(): the thread that closes the pool has finished with its cache.
+        if (!is_retired && !cache->gate.is_closed()) {
+            try_scoped_lock const own(g_registry.m_mutex, false);
+            if (!own || (cache->core != nullptr && !retire(*cache))) return false;
         }
         disown(state, *cache);
     }
-    if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.free(*old);
-    return true;
+    static_cast<void>(state.closed.take_all());
+    if (state.far_caches == nullptr) return true;
+    try_scoped_lock const own(g_registry.m_mutex, false);
+    return own && (g_registry.free(*std::exchange(state.far_caches, nullptr)), true);
 }
 
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.

@@ -46,7 +46,10 @@ struct record_access<struct of_this_test> {
         EXPECT_TRUE(heap.m_left_spans.push_first(*left));
         heap.m_apart.fetch_sub(1);
     }
-    static detail::mutex& lock_of(metadata_arena& arena) { return arena.m_mutex; }
+    template <class Of>
+    static detail::mutex& lock_of(Of& one) {
+        return one.m_mutex;
+    }
     static std::size_t free_pieces(metadata_arena& arena, std::size_t bytes) {
         std::size_t free = 0;
         for (auto const& r : arena.m_regions[arena.list_of(arena.piece_bytes(bytes))])
@@ -369,6 +372,25 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_only_who_reports_exhau
     EXPECT_TRUE(holder.leave());
     destroyer.join();
     EXPECT_FALSE(is_over);
+}
+
+// Of pools near and far (cache/thread_cache.hpp).
+TEST_F(a_lock_of_a_class,
+       or_the_registrys_that_is_held_all_the_time_stops_no_thread_and_no_pool_that_begins) {
+    std::vector<std::unique_ptr<pooled::pool>> pools;
+    preempted_holder holder(record_access<of_this_test>::lock_of(g_registry));
+    for (std::size_t i = 0; i < 40; ++i)
+        pools.push_back(std::make_unique<pooled::pool>());
+    for (std::uint64_t seed = 0; seed < 4; ++seed)
+        std::thread([&] {
+            use(seed);
+            for (auto const& one : pools)
+                one->deallocate(one->allocate(48), 48);
+        }).join();
+    EXPECT_TRUE(holder.leave());
+    for (auto const& one : pools)
+        EXPECT_EQ(one->stats().threads, 0U);
+    expect_nothing_lost();
 }
 
 TEST_F(a_lock_of_a_class,
