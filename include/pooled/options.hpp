@@ -65,7 +65,7 @@ struct pool_options {
     pooled::teardown teardown = pooled::teardown::immediate;
 
     // Memory that was unused for this long is returned: blocks in idle threads' caches to the pool, pages of free memory to the system; after
-    // sixteen times as long empty chunks to upstream, and the free pages of a chunk with a huge page. The pool checks this in calls that are
+    // sixteen times as long empty chunks to upstream, and the free pages of a huge page half in use. The pool checks this in calls that are
     // slow anyway (a thread's cache is empty or full), so a pool that no thread uses keeps its memory until trim(), as does a pool with a
     // reservation. Zero or less: never.
     std::chrono::milliseconds release_unused_after{250};

@@ -42,7 +42,8 @@ inline slab* slab_heap::lend_next(purging& p, std::size_t& looks, upstream::call
         slab* const s = p.bytes != 0 && m_upstream.is_system() ? m_free.next(p.spans) : nullptr;
         if (s == nullptr) return p.bytes = 0, nullptr;
         if (s->is_purged) p.bytes = p.bytes - detail::smaller<std::size_t>(s->bytes(), p.bytes);
-        if (s->is_purged || (!p.splits && s->owner->is_huge && s->owner->held != 0)) continue;
+        bool const is_half_used = s->owner->held >= s->owner->granules / 2;
+        if (s->is_purged || (!p.splits && s->owner->is_huge && is_half_used)) continue;
         std::size_t const count =
             detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
         under_way.begin();  // at the bound, others wait for it

@@ -180,8 +180,8 @@ public:
         return go_on(all, k_size_max, true);
     }
     // The same in steps, each of which takes less than a millisecond; first of whole chunks, up to `of_chunks` bytes, which return
-    // to upstream. Without those, and when no step of one with them is left, a chunk in use with a huge page keeps it. has_step(), without the
-    // lock: whether there is one to be taken.
+    // to upstream. Without those, and when no step of one with them is left, a chunk with a huge page that is half in use keeps it.
+    // has_step(), without the lock: whether there is one to be taken.
     void begin_purge(std::size_t bytes, std::size_t of_chunks) noexcept {
         if (try_scoped_lock const lock(*this, false); lock)
             m_purging = {

@@ -432,7 +432,7 @@ TEST(slab_heap_of_system_memory, counts_spans_that_have_no_page_among_those_that
     EXPECT_TRUE(heap.is_valid());
 }
 
-TEST(slab_heap_of_system_memory, keeps_a_huge_page_in_use_whole_until_chunks_return) {
+TEST(slab_heap_of_system_memory, keeps_a_huge_page_half_in_use_whole_until_chunks_return) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     upstream from(nullptr, 0, false);
     slab_heap heap(shape_of(4 * k_slab_bytes), from);
@@ -442,19 +442,22 @@ TEST(slab_heap_of_system_memory, keeps_a_huge_page_in_use_whole_until_chunks_ret
         slabs.push_back(heap.allocate(k_48));
         platform::touch_pages(slabs.back()->memory(), k_slab_bytes);
     }
+    chunk& whole = *slabs[0]->owner;
+    auto const is_huge_after = [&](std::size_t bytes, std::size_t of_chunks) {
+        whole.is_huge = true;
+        heap.begin_purge(bytes, of_chunks);
+        while (heap.has_step())
+            heap.do_step();
+        return static_cast<bool>(whole.is_huge);
+    };
     heap.deallocate(*slabs[1]);
-    slabs[0]->owner->is_huge = true;
-    heap.begin_purge(k_slab_bytes, 0);
-    while (heap.has_step())
-        heap.do_step();
-    EXPECT_TRUE(slabs[0]->owner->is_huge);
-    heap.begin_purge(k_slab_bytes, 1);
-    while (heap.has_step())
-        heap.do_step();
-    EXPECT_FALSE(slabs[0]->owner->is_huge) << "its pages returned";
+    heap.deallocate(*slabs[3]);
+    EXPECT_TRUE(is_huge_after(2 * k_slab_bytes, 0));
+    EXPECT_FALSE(is_huge_after(k_slab_bytes, 1)) << "its pages returned";
+    heap.deallocate(*slabs[0]);
+    EXPECT_FALSE(is_huge_after(3 * k_slab_bytes, 0)) << "a quarter is in use";
     EXPECT_EQ(heap.purge(), 0U);
-    for (int const i : {0, 2, 3})
-        heap.deallocate(*slabs[static_cast<std::size_t>(i)]);
+    heap.deallocate(*slabs[2]);
     EXPECT_EQ(heap.purge(), 4 * k_slab_bytes) << "it is one span";
 }
 
