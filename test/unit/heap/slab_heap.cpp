@@ -388,16 +388,23 @@ TEST(slab_heap_of_system_memory, remembers_which_pages_it_gave_back_when_a_span_
     EXPECT_EQ(heap.purge(), 4 * k_slab_bytes) << "the caller may have written to all of it";
 }
 
+// Resident slabs.
+[[nodiscard]] std::vector<slab*> take_touched(slab_heap& heap, std::size_t count) {
+    std::vector<slab*> slabs;
+    while (slabs.size() < count) {
+        slab* const s = heap.allocate(k_48);
+        if (s != nullptr) platform::touch_pages(slabs.emplace_back(s)->memory(), k_slab_bytes);
+        if (s == nullptr && heap.grow(k_48) == 0) break;
+    }
+    return slabs;
+}
+
 TEST(slab_heap_of_system_memory, purges_the_ends_of_the_longest_spans_first) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     upstream from(nullptr, 0, false);
     slab_heap heap(shape_of(4 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
-    std::vector<slab*> slabs;
-    for (int i = 0; i < 4; ++i) {
-        slabs.push_back(heap.allocate(k_48));
-        platform::touch_pages(slabs.back()->memory(), k_slab_bytes);
-    }
+    std::vector<slab*> const slabs = take_touched(heap, 4);
     for (std::size_t const i : {0U, 1U, 3U})
         heap.deallocate(*slabs[i]);
     EXPECT_EQ(heap.purge(1), k_granule_bytes);
@@ -417,11 +424,7 @@ TEST(slab_heap_of_system_memory, counts_spans_that_have_no_page_among_those_that
     upstream from(nullptr, 0, false);
     slab_heap heap(shape_of(8 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
-    std::vector<slab*> slabs;
-    for (int i = 0; i < 8; ++i) {
-        slabs.push_back(heap.allocate(k_48));
-        platform::touch_pages(slabs.back()->memory(), k_slab_bytes);
-    }
+    std::vector<slab*> const slabs = take_touched(heap, 8);
     for (std::size_t const i : {0U, 1U, 2U})
         heap.deallocate(*slabs[i]);
     EXPECT_EQ(heap.purge(), 3 * k_slab_bytes);
@@ -437,11 +440,7 @@ TEST(slab_heap_of_system_memory, keeps_a_huge_page_half_in_use_whole_until_chunk
     upstream from(nullptr, 0, false);
     slab_heap heap(shape_of(4 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
-    std::vector<slab*> slabs;
-    for (int i = 0; i < 4; ++i) {
-        slabs.push_back(heap.allocate(k_48));
-        platform::touch_pages(slabs.back()->memory(), k_slab_bytes);
-    }
+    std::vector<slab*> const slabs = take_touched(heap, 4);
     chunk& whole = *slabs[0]->owner;
     auto const is_huge_after = [&](std::size_t bytes, std::size_t of_chunks) {
         whole.is_huge = true;
@@ -459,17 +458,6 @@ TEST(slab_heap_of_system_memory, keeps_a_huge_page_half_in_use_whole_until_chunk
     EXPECT_EQ(heap.purge(), 0U);
     heap.deallocate(*slabs[2]);
     EXPECT_EQ(heap.purge(), 4 * k_slab_bytes) << "it is one span";
-}
-
-// Resident slabs.
-[[nodiscard]] std::vector<slab*> take_touched(slab_heap& heap, std::size_t count) {
-    std::vector<slab*> slabs;
-    while (slabs.size() < count) {
-        slab* const s = heap.allocate(k_48);
-        if (s != nullptr) platform::touch_pages(slabs.emplace_back(s)->memory(), k_slab_bytes);
-        if (s == nullptr && heap.grow(k_48) == 0) break;
-    }
-    return slabs;
 }
 
 TEST(slab_heap_of_system_memory, returns_other_pages_where_huge_ones_stay) {
