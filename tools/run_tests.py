@@ -56,6 +56,7 @@ TARGETS = {
 OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model"]
 OF_TESTS += ["plugins", "fibres", "new_delete", "malloc"]
 TARGETS |= {label: [f"tests-{label}"] for label in OF_TESTS}
+MOST_SAID = 400  # characters of a failure that the summary repeats: CI shows the end of its output alone
 OF_GCC = ["python", "benchmarks"]  # labels of what ctest does not run
 
 
@@ -65,6 +66,7 @@ class Outcome(NamedTuple):
     failed: int = 0
     skipped: int = 0
     broken: str = ""  # what went wrong besides failing tests; empty when nothing did
+    names: tuple[str, ...] = ()  # of the tests that failed, with the beginning of what each said
     build: tuple[float, float] = (0.0, 0.0)  # seconds, and processor seconds
     run: tuple[float, float] = (0.0, 0.0)
 
@@ -95,28 +97,39 @@ def run(*command) -> bool:
     return child.returncode == 0
 
 
-def read_junit(path: Path):
-    """Tests, failures and skipped of a JUnit file, whether its root is one suite or a list of them."""
+def read_junit(path: Path) -> tuple[int, int, int, tuple[str, ...]]:
+    """Tests, failures, skipped and the names of the failures of a JUnit file, whether its root is one suite or a list
+    of them."""
     root = ElementTree.parse(path).getroot()
     suites = [root] if root.tag == "testsuite" else root.findall("testsuite")
 
     def total(*keys):
         return sum(int(suite.get(key) or 0) for suite in suites for key in keys)
 
-    return total("tests"), total("failures", "errors"), total("skipped", "disabled")
+    failed = [(case, *case.findall("failure"), *case.findall("error")) for case in root.iter("testcase")]
+    names = (
+        " ".join([case.get("name", ""), *(each.get("message", "") for each in said)]) for case, *said in failed if said
+    )
+    return (
+        total("tests"),
+        total("failures", "errors"),
+        total("skipped", "disabled"),
+        tuple(name[:MOST_SAID] for name in names),
+    )
 
 
 def outcome_of(name: str, junit: Path, passed: bool, parts: Iterable[Path] = (), **times) -> Outcome:
     """`parts`: what the executables wrote that the runner counts as one test each. `times`: build and run."""
     if not junit.is_file():
         return Outcome(name, broken="no test ran", **times)
-    tests, failed, skipped = read_junit(junit)
+    tests, failed, skipped, names = read_junit(junit)
     for part in parts:
         more = read_junit(part)
         # A failure in it is one of the runner's already.
         tests, failed, skipped = tests + more[0] - 1, failed + max(more[1] - 1, 0), skipped + more[2]
+        names += more[3]
     broken = "no test ran" if tests == 0 else "the test runner failed" if not passed and failed == 0 else ""
-    return Outcome(name, tests, failed, skipped, broken, **times)
+    return Outcome(name, tests, failed, skipped, broken, names, **times)
 
 
 def build_preset(name: str, preset: str, targets: list[str]) -> Outcome:
@@ -195,6 +208,9 @@ def print_summary(outcomes: list[Outcome]):
     tests, failed, skipped = (sum(getattr(each, key) for each in outcomes) for key in ("tests", "failed", "skipped"))
     bad = [each.name for each in outcomes if not each.ok]
     verdict = f"FAILED in {', '.join(bad)}" if bad else "PASSED"
+    for each in outcomes:
+        for name in each.names:
+            print(f"failed: {each.name}: {name}")
     print(f"make test: {verdict}: {tests} tests, {tests - failed - skipped} passed, {failed} failed, {skipped} skipped")
 
 

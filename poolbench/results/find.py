@@ -18,12 +18,12 @@ DIRECTORY = where.results()
 
 
 def new_path(profile: str, directory: Path) -> Path:
-    """A name that no file has yet: sessions may begin in the same second."""
+    """A name that no file has yet, and after those of sessions that began in the same second: "_" follows "."."""
     stem = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{profile}"
     path, number = directory / f"{stem}.jsonl", 1
     while path.exists():
         number += 1
-        path = directory / f"{stem}-{number}.jsonl"
+        path = directory / f"{stem}_{number}.jsonl"
     return path
 
 

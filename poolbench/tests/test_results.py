@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
+import datetime
 import json
 import lzma
 import random
+import types
 from dataclasses import replace
 
 import pytest
@@ -100,6 +102,18 @@ def test_the_newest_file_with_results_is_meant_when_none_is_named(tmp_path):
     support.results_file(tmp_path / "smoke" / "20260102T000000Z-smoke.jsonl", {CELL: [1.0]})
     with pytest.raises(BadInput, match="but smoke runs, whose times mean nothing .*20260102T000000Z-smoke.jsonl"):
         find.latest(tmp_path / "smoke")
+
+
+def test_of_runs_that_began_in_the_same_second_the_later_one_is_the_newer(tmp_path, monkeypatch):
+    began = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    clock = types.SimpleNamespace(UTC=datetime.UTC, datetime=types.SimpleNamespace(now=lambda _: began))
+    monkeypatch.setattr(find, "datetime", clock)
+    first, second = (
+        read(support.results_file(find.new_path("quick", tmp_path), {CELL: [1.0]}, time=began.isoformat()))
+        for _ in range(2)
+    )
+    assert find.latest(tmp_path) == second.path
+    assert find.before(second).path == first.path and find.before(first) is None
 
 
 def test_what_a_process_took_tells_what_it_will_take_at_another_scale_too(tmp_path, monkeypatch):

@@ -29,6 +29,17 @@ def test_counts_come_from_one_suite_or_several_and_no_tests_are_a_failure(tmp_pa
     assert (found.tests, found.failed, found.skipped, found.ok) == expected
 
 
+def test_the_summary_ends_with_the_names_of_what_failed(tmp_path, capsys):
+    junit = tmp_path / "junit.xml"
+    cases = '<testcase name="good"/><testcase name="bad"><failure message="1 != 2">a trace</failure></testcase>'
+    junit.write_text(
+        f'<testsuites><testsuite tests="2" failures="1">{cases}</testsuite></testsuites>', encoding="utf-8"
+    )
+    run_tests.print_summary([run_tests.outcome_of("python", junit, False)])
+    *_, name, verdict = capsys.readouterr().out.splitlines()
+    assert name == "failed: python: bad 1 != 2" and "1 failed" in verdict
+
+
 def test_a_preset_that_does_not_exist_is_refused_before_anything_runs(capsys):
     assert run_tests.main(["gcc", "msan"]) == 2
     assert "no preset is called msan; there are gcc, " in capsys.readouterr().err
