@@ -96,14 +96,16 @@ measurement hand_off(const parameters& p) {
 
     std::thread consumer([&] {
         consumer_ready.store(true, std::memory_order_release);  // pairs with the producer's wait
+        std::uint64_t seen = 0;  // `sum` lies beside what the producer reads for each object
         const auto use = [&](pointer& one) {
-            sum += one->first();
+            seen += one->first();
             from->drop(one);
         };
         ring->take(warm_up, use);
         const stopwatch watch;
         ring->take(operations, use);
         seconds = watch.seconds();
+        sum = seen;
     });
     std::thread producer([&] {
         while (!consumer_ready.load(std::memory_order_acquire))
