@@ -17,6 +17,7 @@
 
 #include "contender/contender.hpp"
 #include "support/burst_ring.hpp"
+#include "support/hand_over.hpp"
 #include "support/histogram.hpp"
 #include "support/measure.hpp"
 #include "support/payload.hpp"
@@ -123,21 +124,25 @@ void remote(C& from, std::size_t live, std::uint64_t warm_up, std::uint64_t n, l
     auto ring = std::make_unique<ring_type>();
     auto dropped = std::make_unique<latencies>();  // its own, because the threads write at the same time
 
-    std::thread consumer([&] {
+    processors apart(2);
+    // Uses nothing of this stack, to which the producer writes for each object.
+    std::thread consumer([&from, &apart, mine = ring.get(), to = dropped.get(), all, first, live] {
+        apart.take_one(0);
         std::vector<pointer> objects(live);
         typename ring_type::burst burst{};
         std::size_t oldest = 0;
         for (std::uint64_t done = 0; done < all; done += ring_type::k_burst) {
-            dropped->counting = done >= first;
-            ring->pop(burst);
+            to->counting = done >= first;
+            mine->pop(burst);
             for (pointer& one : burst) {
                 pointer old = std::exchange(objects[oldest], std::move(one));
-                if (old) timed_drop(from, old, *dropped);
+                if (old) timed_drop(from, old, *to);
                 if (++oldest == live) oldest = 0;
             }
         }
         drop_all(from, objects);
     });
+    apart.take_one(1);
     typename ring_type::burst burst{};
     for (std::uint64_t done = 0; done < all; done += ring_type::k_burst) {
         found.counting = done >= first;
@@ -223,6 +228,8 @@ measurement time_each(const parameters& p) {
     auto found = std::make_unique<latencies>();
     const tick_scale scale;
     const histogram nothing = time_nothing(std::max<std::uint64_t>(n / 10, 1000));
+    std::vector<std::pair<std::string, double>> extra;
+    if (p.variant == "remote") extra.push_back(time_hand_over());
     if (p.variant == "steady") steady<Payload>(*from, live, warm_up, n, *found);
     if (p.variant == "bursts") {
         const auto goes_on = [&](std::uint64_t done) { return done < warm_up + n; };
@@ -238,7 +245,7 @@ measurement time_each(const parameters& p) {
     }
     const double ns_per_tick = scale.ns_per_tick();
     const double ticks = static_cast<double>(found->create.sum() + found->drop.sum());
-    measurement result{ticks * ns_per_tick * 1e-9, found->create.count(), {}};
+    measurement result{ticks * ns_per_tick * 1e-9, found->create.count(), std::move(extra)};
     tell(result, "create", found->create, ns_per_tick);
     tell(result, "drop", found->drop, ns_per_tick);
     tell(result, "counter", nothing, ns_per_tick);

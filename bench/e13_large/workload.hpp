@@ -13,6 +13,7 @@
 
 #include "contender/contender.hpp"
 #include "support/burst_ring.hpp"
+#include "support/hand_over.hpp"
 #include "support/measure.hpp"
 #include "support/payload.hpp"
 #include "support/registry.hpp"
@@ -100,12 +101,16 @@ measurement keep_a_queue(C& from, const amount& warm_up, const amount& timed) {
 template <class Object, class C>
 measurement hand_over(C& from, const amount& warm_up, const amount& timed) {
     using ring_type = burst_ring<typename C::template pointer<Object>, 4, k_queue / 4>;
+    const auto word = time_hand_over();
     auto ring = std::make_unique<ring_type>();
     std::uint64_t sum = 0;
-    std::thread consumer([&] {
-        std::uint64_t seen = 0;  // `sum` lies beside what the producer uses for each object
+    processors apart(2);
+    // Uses nothing of this stack, to which the producer writes for each object.
+    std::thread consumer([&, mine = ring.get()] {
+        apart.take_one(0);
+        std::uint64_t seen = 0;
         typename ring_type::burst burst{};
-        for (ring->pop(burst); burst[0]; ring->pop(burst)) {
+        for (mine->pop(burst); burst[0]; mine->pop(burst)) {
             for (auto& one : burst) {
                 seen += one->first();
                 from.drop(one);
@@ -113,6 +118,7 @@ measurement hand_over(C& from, const amount& warm_up, const amount& timed) {
         }
         sum = seen;
     });
+    apart.take_one(1);
     typename ring_type::burst burst{};
     const auto batch = [&](std::uint64_t n) {
         for (std::uint64_t i = 0; i < n; i += ring_type::k_burst) {
@@ -122,7 +128,8 @@ measurement hand_over(C& from, const amount& warm_up, const amount& timed) {
         }
     };
     const std::uint64_t before = repeat(warm_up, batch).ops;
-    const measurement found = repeat(timed, batch);
+    measurement found = repeat(timed, batch);
+    found.extra.push_back(word);
     burst = {};
     ring->push(burst);
     consumer.join();

@@ -8,6 +8,7 @@
 
 #include "contender/contender.hpp"
 #include "support/burst_ring.hpp"
+#include "support/hand_over.hpp"
 #include "support/measure.hpp"
 #include "support/payload.hpp"
 #include "support/registry.hpp"
@@ -87,6 +88,7 @@ measurement hand_off(const parameters& p) {
     // The first hand-overs request memory and fill caches: not timed.
     const std::uint64_t warm_up = whole(operations / 10 + 1);
     start_and_join_one_thread();
+    const auto hand_over = time_hand_over();
 
     auto from = std::make_unique<C>();
     auto ring = std::make_unique<way>();
@@ -94,8 +96,10 @@ measurement hand_off(const parameters& p) {
     std::uint64_t sum = 0;
     double seconds = 0;
 
+    processors apart(2);
     std::thread consumer([&] {
         consumer_ready.store(true, std::memory_order_release);  // pairs with the producer's wait
+        apart.take_one(0);
         std::uint64_t seen = 0;  // `sum` lies beside what the producer reads for each object
         const auto use = [&](pointer& one) {
             seen += one->first();
@@ -110,12 +114,13 @@ measurement hand_off(const parameters& p) {
     std::thread producer([&] {
         while (!consumer_ready.load(std::memory_order_acquire))
             std::this_thread::yield();
+        apart.take_one(1);
         ring->put(warm_up + operations, [&] { return from->template make<object>(); });
     });
     producer.join();
     consumer.join();
     if (sum != warm_up + operations) throw std::runtime_error("an object arrived with other contents");
-    return {seconds, operations, {}};
+    return {seconds, operations, {hand_over}};
 }
 
 template <contender C, template <class> class Way>

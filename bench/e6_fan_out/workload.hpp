@@ -11,6 +11,7 @@
 #pragma once
 
 #include "contender/contender.hpp"
+#include "support/hand_over.hpp"
 #include "support/measure.hpp"
 #include "support/payload.hpp"
 #include "support/registry.hpp"
@@ -28,7 +29,8 @@
 namespace bench::e6_fan_out {
 
 inline constexpr std::uint64_t k_packets = 5'000'000;
-inline constexpr std::uint64_t k_turn = 32;  // packets of one reader, then those of the next of the same thread
+inline constexpr std::uint64_t k_turn =
+    32;  // packets of one reader, then those of the next of the same thread
 
 template <class C, std::size_t Payload>
 measurement fan_out(const parameters& p) {
@@ -37,12 +39,14 @@ measurement fan_out(const parameters& p) {
     // The first packets request memory and fill caches: not timed.
     const std::uint64_t warm_up = packets / 10 + 1;
     start_and_join_one_thread();
+    const auto hand_over = time_hand_over();
 
     auto from = std::make_unique<C>();
     std::vector<std::unique_ptr<spsc_ring<pointer>>> rings;
     for (unsigned reader = 0; reader < p.threads; ++reader)
         rings.push_back(std::make_unique<spsc_ring<pointer>>());
     const unsigned threads = std::min(p.threads, std::max(2U, std::thread::hardware_concurrency()) - 1);
+    processors apart(threads + 1);
     std::barrier phase(static_cast<std::ptrdiff_t>(threads) + 1);
     std::atomic<std::uint64_t> sum{0};
 
@@ -52,7 +56,8 @@ measurement fan_out(const parameters& p) {
         for (std::size_t reader = thread; reader < rings.size(); reader += threads)
             mine.push_back(rings[reader].get());
         // Copies: the creator writes to its stack, where `from` and `rings` lie, for each packet.
-        readers.emplace_back([&, mine, contender = from.get()] {
+        readers.emplace_back([&, mine, thread, contender = from.get()] {
+            apart.take_one(thread);
             std::uint64_t seen = 0;
             for (const std::uint64_t count : {warm_up, packets}) {
                 phase.arrive_and_wait();
@@ -80,6 +85,7 @@ measurement fan_out(const parameters& p) {
         for (const auto& ring : rings)
             ring->flush();
     };
+    apart.take_one(threads);
     double seconds = 0;
     for (const std::uint64_t count : {warm_up, packets}) {
         phase.arrive_and_wait();  // all are ready
@@ -92,7 +98,7 @@ measurement fan_out(const parameters& p) {
         reader.join();
     if (sum != (warm_up + packets) * p.threads)
         throw std::runtime_error("a packet arrived with other contents");
-    return {seconds, packets, {}};
+    return {seconds, packets, {hand_over}};
 }
 
 template <contender C>
