@@ -158,23 +158,24 @@ private:
 };
 
 // The part inside the gate that the hot block did not serve. Out of line and, for a deallocation, the last call, so the inlined
-// part needs no stack frame. aligned: a burst took 6.9 to 7.3 ns a block instead of 7.1 to 8.2, depending on where the linker put
-// the functions (AMD Zen 4).
+// part needs no stack frame; nor does an allocation from above the array's floor, as what is below has a function of its own. aligned: a
+// burst took 6.9 to 7.3 ns a block instead of 7.1 to 8.2, depending on where the linker put the functions (AMD Zen 4).
 // `at`: thread_cache::offset_of() the class.
-template <sharing Sharing>
-[[gnu::flatten]] POOLED_COLD_PART void* allocate_cold(thread_cache& cache, std::size_t at) noexcept {
-    void* const block = cache.class_at(at).pop_array();
+template <sharing Sharing, bool IsBelowFloor = false>
+POOLED_COLD_PART void* allocate_cold(thread_cache& cache, std::size_t at) noexcept {
+    class_cache& one = cache.class_at(at);
+    void* const block = IsBelowFloor ? one.pop_array() : one.pop_above_floor();
+    if (!IsBelowFloor && block == nullptr) [[unlikely]]
+        return allocate_cold<Sharing, true>(cache, at);
     if constexpr (Sharing == sharing::shared) cache.gate.leave();
     return block;
 }
 POOLED_ALWAYS_INLINE void deallocate_to_array(void* block, std::size_t at, thread_cache& cache) noexcept {
-    std::uint32_t const pool_id = cache.pool_id;  // once the block is given up, the cache may not exist
-    auto const c = static_cast<class_index>(at / sizeof(class_cache));
-    class_cache& one = cache.class_at(at);
-    one.prefetch_next(block);
-    bool const is_pushed = one.push_cold(block);
+    if (cache.class_at(at).push_cold(block)) [[likely]]
+        return cache.gate.leave();
+    std::uint32_t const pool_id = cache.pool_id;  // once the gate is open, the cache may not exist
     cache.gate.leave();
-    if (!is_pushed) detail::deallocate_past_cache(block, c, pool_id);
+    detail::deallocate_past_cache(block, static_cast<class_index>(at / sizeof(class_cache)), pool_id);
 }
 POOLED_COLD_PART inline void deallocate_cold(void* block, std::size_t at, thread_cache& cache) noexcept {
     detail::deallocate_to_array(block, at, cache);
