@@ -265,7 +265,8 @@ template <class FindOffset>
 
 POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
     if constexpr (k_has_hot_path)
-        if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]]
+        if (slab* s = nullptr; g_page_map.find_mapped(p).is_of({k_default_pool_id, nullptr, false}, s))
+            [[likely]]
             if (std::size_t const at = s->cache_at; is_put(p, at, [&] { return at; })) [[likely]]
                 return;
     deallocate_other(p);

@@ -357,30 +357,26 @@ private:
     POOLED_NOINLINE void set_scattered_free(span<void* const> blocks, class_geometry const& g) noexcept {
         std::array<slab*, k_batch> records;
         slab** end = records.data();
+        map_entry const own(m_pool.pool_id, nullptr, !m_pool.is_shared);
         for (void* const block : blocks) {
-            map_entry const entry = g_page_map.find(block);
-            if (entry.pool_id() != m_pool.pool_id) [[unlikely]]
+            if (!g_page_map.find(block).is_of(own, *end)) [[unlikely]]
                 find_slab(block);  // reports it
-            request(entry.slab_at());
-            *end++ = entry.slab_at();
+            request(*end++);
         }
-        std::uint32_t freed = 0;
+        m_free.add(blocks.size());  // remove_slab() subtracts from it
         slab* const* at = records.data();
         for (void* const block : blocks) {
             slab& s = **at++;
             if (s.size_class != m_class || !s.deallocate(block, g)) [[unlikely]]
                 fail_block(find_slab(block), block);
-            ++freed;
-            if (s.free == 1) [[unlikely]]
-                m_slabs.push_front(s);
-            if (!s.is_empty()) [[likely]]
+            if (s.free - 2 < s.total - 2) [[likely]]  // it had a free block, and has one in use
                 continue;
+            if (s.free == 1) m_slabs.push_front(s);
+            if (!s.is_empty()) continue;
             for (slab* const* same = at; same != end; ++same)
                 if (*same == &s) fail_block(s, blocks[static_cast<std::size_t>(same - records.data())]);
-            m_free.add(std::exchange(freed, 0));
             remove_slab(s);
         }
-        m_free.add(freed);
     }
     static constexpr std::size_t k_batch = 16;
     static constexpr std::size_t k_ahead = 8;

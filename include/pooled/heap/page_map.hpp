@@ -42,11 +42,10 @@ public:
     [[nodiscard]] slab* slab_at() const noexcept {
         return reinterpret_cast<slab*>(m_bits & k_descriptor_mask);
     }
-    // Whether the entry is of the shared pool `id`, whose descriptor is then given: fewer instructions than by the parts.
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool is_of_shared(std::uint32_t id,
-                                                         slab const*& descriptor) const noexcept {
-        std::uint64_t const rest = m_bits ^ (std::uint64_t{id} << k_pool_shift);
-        descriptor = reinterpret_cast<slab const*>(rest);
+    // Whether the entry is of the same pool as `own`, which has no descriptor. Then it gives the entry's: fewer instructions than by the parts.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool is_of(map_entry own, slab*& descriptor) const noexcept {
+        std::uint64_t const rest = m_bits ^ own.m_bits;
+        descriptor = reinterpret_cast<slab*>(rest);
         return rest >> k_pool_shift == 0;
     }
     [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return m_bits; }
@@ -132,7 +131,7 @@ private:
         return address % (std::uintptr_t{1} << LeafBits) / Unit;
     }
     [[nodiscard]] static bool covers(std::uintptr_t address) noexcept {
-        return address >> k_address_bits == 0;
+        return address >> LeafBits < std::uintptr_t{1} << (k_address_bits - LeafBits);
     }
     [[nodiscard]] static std::uintptr_t last_of(void const* base, std::size_t bytes) noexcept {
         return address_of(base) + (bytes == 0 ? 0 : bytes - 1);
