@@ -328,7 +328,7 @@ public:
         if constexpr (k_is_plain)
             return k_class;
         else
-            return tag_or_throw<k_type>();
+            return detail::tag_of<true>(k_type, g_tag_of<k_type>);
     }
 
     // Requires what was just constructed so many bytes into its block. `counts`: k_sole or k_unique.

@@ -129,32 +129,24 @@ POOLED_EXPORT inline constinit atomic<type_tag> g_tag_of{k_no_type};
 #endif
 
 // From now on, the table refers to the calling library.
-POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
-                                                       atomic<type_tag>& tag) noexcept {
-    return g_block_types.add(type, tag, detail::directory());
-}
-
-// k_no_type when the table is full. `kept`: g_tag_of<type>.
-[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of(block_type const& type, atomic<type_tag>& kept) noexcept {
-    // acquire: pairs with the release in add().
-    type_tag const tag = kept.load(std::memory_order_acquire);
-    return tag != k_no_type ? tag : detail::add_type(type, kept);
-}
-
-// As add_type(), but throws when the table is full.
-POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type_or_throw(block_type const& type,
-                                                                atomic<type_tag>& tag) {
-    type_tag const fresh = detail::add_type(type, tag);
-    if (fresh == k_no_type)
-        POOLED_THROW(std::length_error("pooled: more than 16256 types of counted objects in one process"));
+template <bool Throws>
+POOLED_HIDDEN POOLED_NOINLINE type_tag add_type(block_type const& type,
+                                                atomic<type_tag>& tag) noexcept(!Throws) {
+    type_tag const fresh = g_block_types.add(type, tag, detail::directory());
+    if constexpr (Throws)
+        if (fresh == k_no_type)
+            POOLED_THROW(
+                std::length_error("pooled: more than 16256 types of counted objects in one process"));
     return fresh;
 }
-// The tag of Type. Throws std::length_error when the table is full.
-template <block_type const& Type>
-[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
+
+// `kept`: g_tag_of<type>. When the table is full: k_no_type, or throws std::length_error.
+template <bool Throws = false>
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of(block_type const& type,
+                                                   atomic<type_tag>& kept) noexcept(!Throws) {
     // acquire: pairs with the release in add().
-    type_tag const tag = g_tag_of<Type>.load(std::memory_order_acquire);
-    return tag != k_no_type ? tag : detail::add_type_or_throw(Type, g_tag_of<Type>);
+    type_tag const tag = kept.load(std::memory_order_acquire);
+    return tag != k_no_type ? tag : detail::add_type<Throws>(type, kept);
 }
 
 }  // namespace detail
