@@ -232,7 +232,7 @@ public:
     }
 
 private:
-    friend struct object_pool_access;
+    friend struct object_pool_access;  // of tests
 
     using shared = shared_handle<T, recycler_type>;
     using unique = counted_handle<T, recycler_type, unique_owner>;
@@ -247,18 +247,6 @@ private:
     }
 
     recycler_type* m_recycler;
-};
-
-// Tests use it. It walks every structure, with other threads kept out.
-struct object_pool_access {
-    template <class T, class Lifecycle, sharing Sharing>
-    [[nodiscard]] static bool is_valid(basic_object_pool<T, Lifecycle, Sharing> const& one) {
-        return one.m_recycler->is_valid();
-    }
-    template <class T, class Lifecycle, sharing Sharing>
-    [[nodiscard]] static pool_core& core(basic_object_pool<T, Lifecycle, Sharing> const& one) {
-        return one.m_recycler->core();
-    }
 };
 
 }  // namespace detail
