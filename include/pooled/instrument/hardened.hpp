@@ -19,6 +19,38 @@ namespace detail {
 
 namespace hardened {
 
+#if POOLED_HARDENED
+
+[[noreturn]] POOLED_NOINLINE inline void report(void const* p, char const* what) noexcept {
+    detail::fail_deallocation(name_of_pool_at(p), p, what);
+}
+
+#else
+
+// No call of these is compiled.
+void report(void const* p, char const* what) noexcept;
+bool admits(std::uint32_t pool_id, class_index c, void const* p) noexcept;
+void claim(void* block) noexcept;
+void on_allocate(class_index c, void* block) noexcept;
+void on_deallocate(std::uint32_t pool_id, class_index c, void* block) noexcept;
+
+#endif
+
+// Before anything in a block is read that was written when it was made: a count of elements, say.
+POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noexcept {
+    if constexpr (k_hardened)
+        if (free_mark::is_on(block)) [[unlikely]]
+            report(block, k_freed_before);
+}
+
+// The header of a block that is about to be freed, if it is not the block's first word: expect_in_use() then detects a second
+// drop as well.
+POOLED_ALWAYS_INLINE void mark_header([[maybe_unused]] void* header) noexcept {
+    if constexpr (k_hardened) free_mark::put_on(header);
+}
+
+#if POOLED_HARDENED
+
 // Whether the pool with this id may take the block back. False for what this copy of the library does not know, too.
 [[nodiscard]] POOLED_ALWAYS_INLINE bool admits(std::uint32_t pool_id, class_index c, void const* p) noexcept {
     map_entry const entry = g_page_map.find(p);
@@ -36,23 +68,6 @@ namespace hardened {
                              : !entry.slab_at()->may_be_in_use(c, p) ? k_not_in_use
                                                                      : k_freed_before;
     detail::fail_deallocation(name_of_pool(pool_id), p, what);
-}
-
-[[noreturn]] POOLED_NOINLINE inline void report(void const* p, char const* what) noexcept {
-    detail::fail_deallocation(name_of_pool_at(p), p, what);
-}
-
-// Before anything in a block is read that was written when it was made: a count of elements, say.
-POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noexcept {
-    if constexpr (k_hardened)
-        if (free_mark::is_on(block)) [[unlikely]]
-            report(block, k_freed_before);
-}
-
-// The header of a block that is about to be freed, if it is not the block's first word: expect_in_use() then detects a second
-// drop as well.
-POOLED_ALWAYS_INLINE void mark_header([[maybe_unused]] void* header) noexcept {
-    if constexpr (k_hardened) free_mark::put_on(header);
 }
 
 // A free block, for its next owner.
@@ -74,6 +89,8 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) noe
         report_refused(pool_id, c, block);
     free_mark::put_on(block);
 }
+
+#endif
 
 }  // namespace hardened
 
