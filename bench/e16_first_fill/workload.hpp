@@ -17,7 +17,7 @@
 #include "support/payload.hpp"
 #include "support/random.hpp"
 #include "support/registry.hpp"
-#include "support/resident_array.hpp"
+#include "support/resident_memory.hpp"
 
 #include <algorithm>
 #include <array>

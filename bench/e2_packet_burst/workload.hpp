@@ -9,6 +9,7 @@
 #include "support/measure.hpp"
 #include "support/payload.hpp"
 #include "support/registry.hpp"
+#include "support/resident_memory.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -50,8 +51,8 @@ measurement burst(const parameters& p) {
     start_and_join_one_thread();
 
     C from;
-    // One vector for all runs: a fresh one would have its pages faulted in while the clock runs.
-    std::vector<typename C::template pointer<packet_type>> burst;
+    // One vector for all runs, whose pages do not depend on the malloc: glibc's have 4 KiB, others' are huge.
+    resident_vector<typename C::template pointer<packet_type>> burst;
     burst.reserve(packets);
     std::vector<double> seconds;
     for (std::uint64_t run = 0; run < runs; ++run) {

@@ -14,6 +14,7 @@
 #include "support/payload.hpp"
 #include "support/random.hpp"
 #include "support/registry.hpp"
+#include "support/resident_memory.hpp"
 
 #include <algorithm>
 #include <barrier>
@@ -38,7 +39,7 @@ std::vector<std::string_view> variants() {
 }
 
 template <class C, std::size_t Payload>
-using objects = std::vector<typename C::template pointer<packet<Payload>>>;
+using objects = resident_vector<typename C::template pointer<packet<Payload>>>;
 
 template <class C, std::size_t Payload>
 class replacer {

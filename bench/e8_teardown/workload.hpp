@@ -15,6 +15,7 @@
 #include "support/measure.hpp"
 #include "support/random.hpp"
 #include "support/registry.hpp"
+#include "support/resident_memory.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -48,7 +49,7 @@ struct leaf_owner {
 };
 template <class C>
 struct hub {
-    std::vector<typename C::template pointer<leaf_owner<C>>> children;
+    resident_vector<typename C::template pointer<leaf_owner<C>>> children;
 };
 
 template <class C>
@@ -64,7 +65,7 @@ auto make_list(C& from, std::size_t n) {
 
 template <class C>
 auto make_scattered_list(C& from, std::size_t n, random_source& random) {
-    std::vector<typename C::template pointer<link<C>>> nodes(n);
+    resident_vector<typename C::template pointer<link<C>>> nodes(n);
     for (auto& node : nodes)
         node = from.template make<link<C>>();
     for (std::size_t i = n - 1; i != 0; --i)
@@ -78,8 +79,8 @@ auto make_scattered_list(C& from, std::size_t n, random_source& random) {
 // insertion). Two million descents would take ten times as long as the drop that is timed.
 template <class C>
 auto make_tree(C& from, std::size_t n, random_source& random) {
-    std::vector<typename C::template pointer<branch<C>>> nodes(n);
-    std::vector<std::pair<std::uint64_t, std::size_t>> by_key(n);
+    resident_vector<typename C::template pointer<branch<C>>> nodes(n);
+    resident_vector<std::pair<std::uint64_t, std::size_t>> by_key(n);
     for (std::size_t i = 0; i < n; ++i) {
         by_key[i] = {random.next(), i};
         nodes[i] = from.template make<branch<C>>(by_key[i].first);

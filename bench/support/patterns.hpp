@@ -23,6 +23,7 @@
 #include "support/measure.hpp"
 #include "support/random.hpp"
 #include "support/registry.hpp"
+#include "support/resident_memory.hpp"
 #include "support/spsc_ring.hpp"
 
 #include <algorithm>
@@ -128,7 +129,7 @@ public:
 private:
     C& m_from;
     share m_mine;
-    std::vector<typename Shape::template slot<C>> m_objects;
+    resident_vector<typename Shape::template slot<C>> m_objects;
 };
 
 template <class Shape, class C, bool MostAreYoung>
@@ -161,7 +162,7 @@ private:
     C& m_from;
     share m_mine;
     random_source m_random;
-    std::vector<typename Shape::template slot<C>> m_objects;
+    resident_vector<typename Shape::template slot<C>> m_objects;
 };
 
 template <class Shape, class C>
@@ -226,7 +227,7 @@ public:
 private:
     C& m_from;
     share m_mine;
-    std::vector<typename Shape::template slot<C>> m_objects;
+    resident_vector<typename Shape::template slot<C>> m_objects;
 };
 
 // A worker, and its own instance of the contender if an instance serves only one thread.
@@ -293,7 +294,7 @@ private:
     spsc_ring<slot>& m_ring;
     bool m_creates;
     share m_mine;
-    std::vector<slot> m_alive;  // of the end that drops: those not dropped yet, in a ring
+    resident_vector<slot> m_alive;  // of the end that drops: those not dropped yet, in a ring
     std::size_t m_oldest = 0;
 };
 
