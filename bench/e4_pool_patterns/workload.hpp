@@ -4,27 +4,30 @@
 // bulk:  100,000 items are created, used and held in a vector, which is then cleared.
 // mixed: items are created, used and held in a std::unordered_map by their number i; every 33rd is dropped at once; after
 //        item i, where i is a multiple of 7, 31, 40 or 53, item i-1 is erased. At the end the map is destroyed.
+// mixed_resident: the same, but the map takes nothing from the malloc. In `mixed`, a pool beside glibc's malloc pays for nodes of
+//        that one, and a malloc that is preloaded for its own.
 //
 // The clock covers everything that a run does, for every contender alike: the pool is made, serves and is destroyed. The vector
-// is reserved once for all runs (its pages would else be faulted in while the clock runs); the map is new in each, its nodes are
-// the malloc's. Ten runs are averaged. One before them is not: what it costs a process to touch its memory for the first time
-// depends on the kernel, not on the pool, and is reported separately (`ns_first_run`). A malloc that returns memory to the system
-// after each run, as glibc's does, pays for it again in the next one, and that counts.
+// is reserved once for all runs, and the map is new in each. Ten runs are averaged. One before them is not: what it costs a
+// process to touch its memory for the first time depends on the kernel, not on the pool, and is reported separately
+// (`ns_first_run`). A malloc that returns memory to the system after each run, as glibc's does, pays for it again in the next one,
+// and that counts. The map's nodes between the items of `mixed` mostly keep glibc from it.
 #pragma once
 
 #include "contender/contender.hpp"
 #include "e4_pool_patterns/points.hpp"
 #include "support/measure.hpp"
 #include "support/registry.hpp"
+#include "support/resident_memory.hpp"
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 namespace bench::e4_pool_patterns {
 
@@ -73,7 +76,7 @@ template <class C>
 using pointer_of = typename C::template pointer<typename item_of<C>::type>;
 
 template <class C>
-void bulk(const point& p, std::vector<pointer_of<C>>& held) {
+void bulk(const point& p, resident_vector<pointer_of<C>>& held) {
     C from = make_contender<C>(p);
     for (std::uint64_t i = 0; i < p.items; ++i) {
         held.push_back(from.template make<typename item_of<C>::type>());
@@ -82,10 +85,14 @@ void bulk(const point& p, std::vector<pointer_of<C>>& held) {
     held.clear();
 }
 
-template <class C>
-void mixed(const point& p) {
+// What the map takes for an item: a node has at most 48 bytes, and the arrays of buckets, each about twice as large as the one
+// before, have together at most 40.
+inline constexpr std::size_t k_map_bytes = 96;
+
+template <class C, class Map, class... Memory>
+void mixed(const point& p, Memory*... of_map) {
     C from = make_contender<C>(p);
-    std::unordered_map<int, pointer_of<C>> held;
+    Map held(of_map...);
     for (int i = 0; i < static_cast<int>(p.items); ++i) {
         pointer_of<C> it = from.template make<typename item_of<C>::type>();
         process(it);
@@ -127,12 +134,20 @@ template <class C>
 measurement run(const parameters& p) {
     static_assert(C::k_counted, "items are dropped by their handles");
     start_and_join_one_thread();
-    if (p.variant == "mixed") {
+    if (p.variant != "bulk") {
         const point at = scaled_down(point_of(k_mixed, p.step), p.scale);
-        return mean_of_runs(p, at, [&] { mixed<C>(at); });
+        if (p.variant == "mixed")
+            return mean_of_runs(p, at, [&] { mixed<C, std::unordered_map<int, pointer_of<C>>>(at); });
+        resident_vector<std::byte> memory(at.items * k_map_bytes);
+        return mean_of_runs(p, at, [&] {
+            // What the map frees is used again in the next run only.
+            std::pmr::monotonic_buffer_resource of_map(memory.data(), memory.size(),
+                                                       std::pmr::null_memory_resource());
+            mixed<C, std::pmr::unordered_map<int, pointer_of<C>>>(at, &of_map);
+        });
     }
     const point at = scaled_down(point_of(k_bulk, p.step), p.scale);
-    std::vector<pointer_of<C>> held;
+    resident_vector<pointer_of<C>> held;
     held.reserve(at.items);
     return mean_of_runs(p, at, [&] { bulk<C>(at, held); });
 }
