@@ -6,6 +6,7 @@
 #define POOLED_BUILDS_LIBRARY
 #include "pooled/pooled.hpp"
 
+#include "pooled/os/platform_contract.hpp"
 #include "pooled/pool/resize.hpp"
 
 // libpooled-new.so has this source, too, but no program's pools.

@@ -153,6 +153,7 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
                                 __NR_munmap,
                                 __NR_madvise,
                                 __NR_mincore,
+                                __NR_sched_getscheduler,
                                 __NR_membarrier,
                                 __NR_futex,
                                 __NR_sched_yield,

@@ -49,13 +49,14 @@ public:
 
     // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
     // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
-    // `is_apart`: for heap/apart.hpp, which serves a few requests of this length with it.
+    // `is_apart`: for heap/apart.hpp, which serves requests of this length alone with it.
     // `under_way` must be settled once other threads can find the chunk.
     [[nodiscard]] chunk* take_chunk(span_request const& what, upstream::call& under_way,
                                     bool is_apart = false) {
         std::size_t const least = round_up(what.bytes, unit());
         std::size_t bytes = m_shape.chunk_bytes;
-        if (is_apart) bytes = detail::smaller(bytes, k_spans_apart * what.granules * k_granule_bytes);
+        if (is_apart && (!m_upstream.is_system() || m_upstream.is_bounded()))  // untouched pages cost nothing
+            bytes = detail::smaller(bytes, k_spans_apart * what.granules * k_granule_bytes);
         if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
             bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
         bytes = detail::larger(bytes, what.granules * k_granule_bytes);
@@ -100,7 +101,6 @@ public:
     }
 
 private:
-    // Each chunk is a call of the system, which waits where a thread that does not run is in a page fault.
     static constexpr std::size_t k_spans_apart = 8;
     static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
     static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;

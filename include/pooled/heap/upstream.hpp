@@ -18,6 +18,9 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
+// Chunks of 2 MiB of all pools. As many as k_most_apart are mappings of their own to the kernel (docs/mechanisms.md).
+POOLED_STATE(atomic<std::uint32_t>, g_chunks_apart, {0});
+
 // Number of calls to any upstream in which the thread is.
 POOLED_THREAD_STATE(std::uint32_t, t_upstream_calls, = 0);
 
@@ -108,7 +111,9 @@ public:
         if (m_resource != nullptr) {
             sanitizer::remove_root(p, bytes);
             m_resource->deallocate(p, bytes, align);
-        } else if (!platform::unmap_pages(p, mapped(bytes))) {
+        } else if (platform::unmap_pages(p, mapped(bytes))) {
+            note_unmapped(bytes);
+        } else {
             return false;
         }
         discount(bytes, under_way);
@@ -176,6 +181,8 @@ public:
     }
 
 private:
+    static constexpr std::uint32_t k_most_apart =
+        1024;  // 2 GiB: the system allows 65,530 mappings, and each makes a fork 1 us longer
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
     // In a child, a call that began before its fork may bring the pool over its bound.
@@ -221,11 +228,19 @@ private:
             return given;
         }
         bool const is_long = bytes >= k_huge_page_bytes;
+        bool const is_apart = bytes == k_huge_page_bytes &&
+                              g_chunks_apart.fetch_add(1, std::memory_order_relaxed) < k_most_apart;
         void* const p = platform::map_pages(
-            mapped(bytes), detail::larger(align, is_long ? k_huge_page_bytes : k_granule_bytes));
-        if (p == nullptr) POOLED_NO_MEMORY;
+            mapped(bytes), detail::larger(align, is_long ? k_huge_page_bytes : k_granule_bytes), is_apart);
+        if (p == nullptr) {
+            note_unmapped(bytes);
+            POOLED_NO_MEMORY;
+        }
         if (wants_huge_pages(dense)) platform::take_huge_pages(p, round_down(dense, k_huge_page_bytes));
         return p;
+    }
+    static void note_unmapped(std::size_t bytes) noexcept {
+        if (bytes == k_huge_page_bytes) g_chunks_apart.fetch_sub(1, std::memory_order_relaxed);
     }
 
     // Whole granules of addresses, so that no foreign memory shares the last one. Untouched pages cost nothing.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The contract of os/platform.hpp by Linux: what it has beyond POSIX, by its system calls.
+// The contract (platform_contract.hpp) by Linux: what it has beyond POSIX, by its system calls.
 
 #include "pooled/config.hpp"
 
@@ -64,6 +64,11 @@ struct linux_platform : posix_platform {
         kept_errno const kept;
         return ::madvise(p, bytes, MADV_DONTNEED) == 0;
     }
+    // What is long goes first, as munmap() would keep the lock of the address space until all pages are free.
+    static bool unmap_pages(void* p, std::size_t bytes) noexcept {
+        if (bytes >= k_large_align) static_cast<void>(discard_pages(static_cast<std::byte*>(p), bytes));
+        return posix_platform::unmap_pages(p, bytes);
+    }
     // Since Linux 5.14.
     static bool populate_pages([[maybe_unused]] std::byte* p, [[maybe_unused]] std::size_t bytes) noexcept {
 #ifdef MADV_POPULATE_WRITE
@@ -97,10 +102,14 @@ struct linux_platform : posix_platform {
     [[nodiscard]] static bool may_collapse() noexcept {
         return g_has_huge_pages.load(std::memory_order_relaxed);
     }
-    // Since Linux 6.1.
+    // Since Linux 6.1. The kernel holds the lock of the address space meanwhile: too long for a thread that others preempt for seconds.
     static std::int64_t collapse_page(void* p, std::size_t bytes, bool& is_huge) noexcept {
         kept_errno const kept;
-        return time_of([&] { is_huge = is_resident(p, bytes) && ::madvise(p, bytes, k_collapse) == 0; });
+        return time_of([&] {
+            constexpr long k_reset_on_fork = 0x40000000;
+            is_huge = (::syscall(__NR_sched_getscheduler, 0) & ~k_reset_on_fork) == SCHED_OTHER &&
+                      is_resident(p, bytes) && ::madvise(p, bytes, k_collapse) == 0;
+        });
     }
 
     [[nodiscard]] static bool enable_barrier() noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The contract of os/platform.hpp by Windows 8 and later, on x86-64.
+// The contract (platform_contract.hpp) by Windows 8 and later, on x86-64.
 //
 // <windows.h> defines thousands of macros, so its functions are declared here, under names of the library's own:
 // test/unit/os/platform_windows.cpp compares them. Those of Windows 10, or of libraries that a program does not link to, are looked up
@@ -136,7 +136,7 @@ struct windows_platform {
     [[nodiscard]] static std::size_t page_bytes() noexcept { return 4096; }
 
     // VirtualAlloc2() aligns, since Windows 10. Before that, a larger reservation finds an address, which another thread may take first.
-    [[nodiscard]] static void* map_pages(std::size_t bytes, std::size_t align) noexcept {
+    [[nodiscard]] static void* map_pages(std::size_t bytes, std::size_t align, bool = false) noexcept {
         auto const map = [&](void* at, std::size_t length, std::uint32_t type) noexcept {
             return pooled_virtual_alloc(at, length, type, k_read_write);
         };

@@ -2,10 +2,9 @@
 
 // The contract with the operating system: pages at any alignment, and a hook at the end of a thread.
 
-#include "pooled/os/platform.hpp"
-
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
+#include "pooled/os/platform_contract.hpp"
 
 #include "support/blocks.hpp"
 #include "support/resident_pages.hpp"
