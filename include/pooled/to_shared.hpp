@@ -13,14 +13,27 @@
 
 POOLED_BEGIN_NAMESPACE
 
-// Of an rc_ptr or local_rc_ptr; empty for an empty one. May throw std::bad_alloc; the argument then drops the object. As thread-safe as its
-// argument: the result for a local_rc_ptr stays on its thread. O(1).
-template <class T, class Counting>
-[[nodiscard]] std::shared_ptr<T> to_shared(detail::counted_ptr<T, Counting> owner) {
+namespace detail {
+
+template <class T, class Owner>
+[[nodiscard]] std::shared_ptr<T> share(Owner owner) {
     auto* const object = owner.get();
     if (object == nullptr) return {};
     auto drop = [owner = std::move(owner)](void const volatile*) mutable noexcept { owner.reset(); };
     return std::shared_ptr<T>(object, std::move(drop), allocator<std::byte>());
+}
+
+}  // namespace detail
+
+// Empty for an empty pointer. May throw std::bad_alloc; the argument then drops the object. As thread-safe as its argument: the
+// result for a local_rc_ptr stays on its thread. O(1).
+template <class T>
+[[nodiscard]] std::shared_ptr<T> to_shared(rc_ptr<T> owner) {
+    return detail::share<T>(std::move(owner));
+}
+template <class T>
+[[nodiscard]] std::shared_ptr<T> to_shared(local_rc_ptr<T> owner) {
+    return detail::share<T>(std::move(owner));
 }
 
 POOLED_END_NAMESPACE

@@ -192,6 +192,13 @@ TEST(to_shared, outlives_the_std_shared_ptr_if_an_rc_ptr_does) {
     EXPECT_EQ(counted.use_count(), 1);
 }
 
+TEST(to_shared, converts_to_the_type_that_is_named) {
+    bool is_destroyed = false;
+    auto const counted = pooled::make_rc<object>(is_destroyed);
+    EXPECT_EQ(pooled::to_shared<other_base>(counted)->value, 7);
+    EXPECT_FALSE(is_destroyed);
+}
+
 TEST(to_shared, takes_a_base_that_does_not_lie_at_the_start_and_void_and_const) {
     bool is_destroyed = false;
     pooled::rc_ptr<other_base const> counted = pooled::make_rc<object>(is_destroyed);
