@@ -115,8 +115,7 @@ inline void slab_heap::collapse_one() noexcept {
     if (!found.empty()) {
         bool is_huge = false;
         std::int64_t const took = platform::collapse_page(found.data(), found.size(), is_huge);
-        // A system without huge pages looks for them in vain, and may take as long.
-        next = platform::coarse_time() + (is_huge ? 2 : 32) * took;
+        next = platform::coarse_time() + pause_after(took, is_huge);
         try_scoped_lock const lock(*this, false);
         if (chunk* const c = m_walked; lock && c != nullptr && c->base == found.data()) {
             c->is_huge = is_huge;

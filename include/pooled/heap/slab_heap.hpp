@@ -216,9 +216,15 @@ public:
     [[nodiscard]] bool may_collapse() const noexcept {
         return m_next_collapse.load(std::memory_order_relaxed) < k_collapsing;
     }
-    // A part of the walk, up to a chunk that gets a huge page. Without the lock: the system may wait for each processor, 200 ms beside
-    // threads of low priority. A page that returns to the system meanwhile is taken again with the huge one. O(1), and what the system takes.
+    // A part of the walk, up to a chunk that gets a huge page. Without the lock: the system waits for a thread of its own on each
+    // processor. A page that returns to the system meanwhile is taken again with the huge one. O(1), and what the system takes.
     void collapse_one() noexcept;
+    // How long none is tried after one that took so long: then a third of the time is spent at most. A system without huge pages looks for
+    // them in vain, and may take as long. One of over 20 ms waited: a thread of the system did not get its processor (0.95 s beside one of
+    // real time). The next may wait, too: a thousandth of the time.
+    [[nodiscard]] static constexpr std::int64_t pause_after(std::int64_t took, bool is_huge) noexcept {
+        return (took > 20'000'000 ? 1024 : is_huge ? 2 : 32) * took;
+    }
 
     // Returns the pages that hold free blocks of a slab alone, also those that were returned before. Requires the lock of its class. None in
     // the hardened build, in which these blocks have marks.

@@ -600,6 +600,14 @@ TEST_F(slab_heap_test, copies_no_memory_of_a_parent_to_a_huge_page) {
     g_has_huge_pages.store(before);
 }
 
+TEST(slab_heap_pauses, spends_a_third_of_the_time_on_huge_pages_and_a_thousandth_on_waits) {
+    constexpr std::int64_t k_ms = 1'000'000;
+    EXPECT_EQ(slab_heap::pause_after(3 * k_ms, true), 6 * k_ms);
+    EXPECT_EQ(slab_heap::pause_after(3 * k_ms, false), 96 * k_ms) << "in vain";
+    EXPECT_EQ(slab_heap::pause_after(950 * k_ms, true), 950 * 1024 * k_ms);
+    EXPECT_EQ(slab_heap::pause_after(950 * k_ms, false), 950 * 1024 * k_ms);
+}
+
 // In steps, while chunks come and go and another thread may have the lock.
 TEST_F(slab_heap_test, gives_a_huge_page_to_a_chunk_that_two_walks_found_full) {
     bool const before = g_has_huge_pages.exchange(true);
