@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSL-1.0
+// Where the job has its own pointers from: a program edits them with the library's.
+#pragma once
+
+#include <memory>
+
+namespace bench {
+
+using std::make_shared;
+using std::shared_ptr;
+
+}  // namespace bench
