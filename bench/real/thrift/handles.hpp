@@ -9,4 +9,8 @@ namespace bench {
 using std::make_shared;
 using std::shared_ptr;
 
+// How the library's interfaces take one.
+template <class T>
+using passed = shared_ptr<T>;
+
 }  // namespace bench

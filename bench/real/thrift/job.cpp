@@ -102,7 +102,7 @@ public:
 
 // Ends a connection after its last request, where the library's own end is an exception.
 class processor final : public store::StoreProcessor {
-    using pointer = bench::shared_ptr<protocol::TProtocol>;
+    using pointer = bench::passed<protocol::TProtocol>;
 
 public:
     using StoreProcessor::StoreProcessor;
