@@ -68,7 +68,7 @@ def _measured(chosen: Selection, runs: int, scale: float, output: Path, seed: in
 
 def real(
     program: option(list[str] | None, "Only these folders of bench/real.", "--programs", "-p", metavar="NAME") = None,
-    variant: option(list[str] | None, "Only as_is, pooled or another of a program.toml.", "--variant", metavar="NAME") = None,
+    variant: option(list[str] | None, "Only these, of as_is and a program.toml.", "--variant", metavar="NAME") = None,
     malloc: options.MallocOption = None,
     runs: option(int, "Process runs of each.", metavar="N", min=1, max=1000) = 5,
     scale: option(float, "Of a job's usual size.", metavar="SHARE", min=0.001, max=100) = 1.0,

@@ -61,7 +61,8 @@ public:
     void close() override {
         if (!std::exchange(m_open, false)) return;
         m_answers.sum += m_digest.value();
-        m_answers.closed.store(m_answers.closed.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        m_answers.closed.store(m_answers.closed.load(std::memory_order_relaxed) + 1,
+                               std::memory_order_release);
     }
 };
 
