@@ -227,6 +227,13 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, [[maybe_unused]] std::size_
     deallocate_past_cache(p, static_cast<class_index>(at / sizeof(class_cache)), k_default_pool_id);
 }
 
+[[maybe_unused]] POOLED_COLD_PART void deallocate_at_stop(void* p, thread_cache& cache,
+                                                          std::size_t at) noexcept {
+    bool const is_pushed = cache.class_at(at).push_array(p);
+    cache.gate.leave();
+    if (!is_pushed) deallocate_past_cache_new(p, at);
+}
+
 template <failure Failure>
 [[nodiscard, maybe_unused]] POOLED_COLD_PART void* allocate_at_floor(std::size_t bytes, thread_cache& cache,
                                                                      std::size_t at) {
@@ -256,10 +263,10 @@ template <class FindOffset>
     if (cache == nullptr) [[unlikely]]
         return false;
     std::size_t const at = find_offset();
-    bool const is_pushed = cache->class_at(at).push_array(p);
-    cache->gate.leave();
-    if (!is_pushed) [[unlikely]]
-        deallocate_past_cache_new(p, at);
+    if (cache->class_at(at).push_below_stop(p)) [[likely]]
+        cache->gate.leave();
+    else
+        deallocate_at_stop(p, *cache, at);
     return true;
 }
 

@@ -37,7 +37,7 @@
 //   deallocate                               of_block: the pool and the class are found by the address (heap/page_map.hpp)
 //     deallocate_object
 //       Place::enter
-//       class_cache::push_hot                  or by deallocate_cold: class_cache::push_cold
+//       class_cache::push_hot                  or by deallocate_cold: push_cold_below_stop, or move_stop_cold and again
 //       gate::leave
 //     deallocate_past_cache                  otherwise, out of line
 //       pool_core::deallocate_verified         virtual (pool/concrete_core.hpp)
@@ -170,15 +170,22 @@ POOLED_COLD_PART void* allocate_cold(thread_cache& cache, std::size_t at) noexce
     if constexpr (Sharing == sharing::shared) cache.gate.leave();
     return block;
 }
+// IsAtStop: what is done at the array's stop, which needs more registers.
+template <bool IsAtStop>
+POOLED_COLD_PART void deallocate_cold(void* block, std::size_t at, thread_cache& cache) noexcept;
 POOLED_ALWAYS_INLINE void deallocate_to_array(void* block, std::size_t at, thread_cache& cache) noexcept {
-    if (cache.class_at(at).push_cold(block)) [[likely]]
-        return cache.gate.leave();
+    if (!cache.class_at(at).push_cold_below_stop(block)) [[unlikely]]
+        return detail::deallocate_cold<true>(block, at, cache);
+    cache.gate.leave();
+}
+template <bool IsAtStop>
+POOLED_COLD_PART void deallocate_cold(void* block, std::size_t at, thread_cache& cache) noexcept {
+    if constexpr (!IsAtStop) return detail::deallocate_to_array(block, at, cache);
+    if (cache.class_at(at).move_stop_cold(block)) [[likely]]
+        return detail::deallocate_cold<false>(block, at, cache);
     std::uint32_t const pool_id = cache.pool_id;  // once the gate is open, the cache may not exist
     cache.gate.leave();
     detail::deallocate_past_cache(block, static_cast<class_index>(at / sizeof(class_cache)), pool_id);
-}
-POOLED_COLD_PART inline void deallocate_cold(void* block, std::size_t at, thread_cache& cache) noexcept {
-    detail::deallocate_to_array(block, at, cache);
 }
 
 // An instrument must see each call, but for the hardened build's: the inlined code then finds no cache, and calls the pool's core
@@ -231,7 +238,7 @@ POOLED_ALWAYS_INLINE void deallocate_object(Place const& place, class_index c, v
         return deallocate_past_cache(p, c, place.id());
     }
     if (!cache->classes[c].push_hot(p)) [[unlikely]]
-        return deallocate_cold(p, thread_cache::offset_of(c), *cache);
+        return deallocate_cold<false>(p, thread_cache::offset_of(c), *cache);
     if constexpr (Place::k_sharing == sharing::shared) cache->gate.leave();
 }
 

@@ -92,13 +92,16 @@ POOLED_CODE type_tag block_types::add(block_type const& type, atomic<type_tag>& 
 }
 
 // The operations for types that this copy did not add.
-template <block_type::operation block_type::* Operation>
-void hand_over(void* header) noexcept {
+[[nodiscard]] POOLED_NOINLINE inline block_type const& foreign_type_of(void const* header) noexcept {
     std::uint64_t word = 0;
     __builtin_memcpy(&word, header, sizeof(word));
     block_type const* const type = detail::find_type(word);
     if (type == nullptr) POOLED_FAIL("pooled: no object starts at the address that a pooled pointer holds");
-    (type->*Operation)(header);
+    return *type;
+}
+template <block_type::operation block_type::* Operation>
+void hand_over(void* header) noexcept {
+    (detail::foreign_type_of(header).*Operation)(header);
 }
 inline void refuse_deferred(block_type const&, void*, bool) noexcept {
     POOLED_FAIL("pooled: an object that one shared library deferred is to be destroyed by another one");

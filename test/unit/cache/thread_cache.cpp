@@ -216,6 +216,47 @@ TEST_F(class_cache_test, stops_at_the_floor_and_lowers_it_until_the_array_is_emp
     EXPECT_LE(stops, k_many / 8);
 }
 
+TEST_F(class_cache_test, stops_at_each_128th_deallocation_until_the_array_is_full) {
+    constexpr std::uint32_t k_many = 300;
+    std::vector<std::uint64_t> many(k_many + 1);
+    ASSERT_TRUE(cache.reserve(k_many));
+    std::vector<std::uint32_t> stops;
+    for (std::uint32_t i = 0; i < k_many; ++i) {
+        if (cache.push_below_stop(&many[i])) continue;
+        stops.push_back(i);
+        ASSERT_TRUE(cache.push_array(&many[i]));
+        EXPECT_TRUE(cache.is_valid());
+    }
+    EXPECT_EQ(stops, (std::vector<std::uint32_t>{0, 128, 256}));
+    EXPECT_FALSE(cache.push_below_stop(&many[k_many]));
+    EXPECT_FALSE(cache.push_array(&many[k_many])) << "the array is full";
+    for (std::uint32_t i = k_many; i-- != 0;)
+        EXPECT_EQ(cache.pop_array(), &many[i]);
+    for (std::uint32_t i = 0; i < k_many; ++i)
+        EXPECT_TRUE(cache.push_below_stop(&many[i])) << "it had as many in this interval";
+    cache.begin_interval();
+    EXPECT_EQ(cache.pop_array(), &many[k_many - 1]);
+    EXPECT_FALSE(cache.push_below_stop(&many[k_many - 1])) << "it holds fewer than ever in this interval";
+    EXPECT_TRUE(cache.push_array(&many[k_many - 1]));
+    EXPECT_EQ(cache.least_held(), k_many - 1);
+}
+
+TEST_F(class_cache_test, keeps_the_order_when_a_hot_block_moves_to_the_array_at_a_stop) {
+    constexpr std::uint32_t k_many = 140;
+    std::vector<std::uint64_t> many(k_many);
+    ASSERT_TRUE(cache.reserve(k_many - 2));
+    ASSERT_TRUE(cache.push_hot(&many[0]));
+    for (std::uint32_t i = 1; i < k_many - 1; ++i) {
+        ASSERT_TRUE(cache.push_cold_below_stop(&many[i]) || cache.push_cold(&many[i]));
+        EXPECT_EQ(cache.next(), &many[i]);
+        EXPECT_TRUE(cache.is_valid());
+    }
+    EXPECT_FALSE(cache.push_cold_below_stop(&many[k_many - 1]));
+    EXPECT_FALSE(cache.push_cold(&many[k_many - 1]));
+    for (std::uint32_t i = k_many - 1; i-- != 0;)
+        EXPECT_EQ(cache.pop(), &many[i]);
+}
+
 TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {
     ASSERT_TRUE(cache.reserve(8));
     push(0, 7);  // six in the array, one in front
