@@ -48,22 +48,24 @@ void merge(std::vector<heap::range>& all) {
     if (!all.empty()) all.resize(last + 1);
 }
 
-class copy_reader {
+class heap_reader {
 public:
-    copy_reader(image const& from, inspect::record const& layout, heap& to)
-        : m_image(from), m_layout(layout), m_heap(to) {}
+    heap_reader(image const& from, heap& to) : m_image(from), m_heap(to) {}
 
-    void run() {
-        auto const& m = m_layout;
+    // Of one copy of the library's state.
+    void read(inspect::record const& m) {
+        m_pools.clear();
+        m_arena = &m.of_arena;
         add_record(address_of(m.page_map), m.page_map_bytes);
         add_record(address_of(m.registry), m.registry_bytes);
         add_record(address_of(m.arena), m.arena_bytes);
-        read_arena();
-        auto const walk = std::make_unique<inspect::walk<copy_reader, copy_reader>>(*this, m, *this);
+        read_arena(m);
+        auto const walk = std::make_unique<inspect::walk<heap_reader, heap_reader>>(*this, m, *this);
         walk->for_each_pool();
         walk->for_each_slab();
-        settle();
     }
+    // After all copies.
+    void settle();
 
     // For inspect::walk.
 
@@ -71,24 +73,25 @@ public:
         return m_image.read(from, {static_cast<std::byte*>(to), bytes});
     }
     void doubt(std::string const& what) {
-        if (m_doubts.insert(what).second) m_heap.doubts.push_back(what);
+        if (std::ranges::find(m_heap.doubts, what) == m_heap.doubts.end()) m_heap.doubts.push_back(what);
     }
     void pool(std::uint32_t id, char const* name) {
         m_pools.emplace(id, static_cast<std::uint16_t>(m_heap.pools.size()));
         m_heap.pools.emplace_back(name);
         m_core = {};
     }
-    void free(address a) { m_free.push_back(a); }
-    void uncertain(address a) { m_uncertain.push_back(a); }
-    void idle(address a) { m_idle.push_back(a); }
-    void deferred(address a) { m_waiting.push_back(a); }
+    void free(address a) { m_told.emplace_back(a, no_block); }
+    void uncertain(address a) { m_told.emplace_back(a, poolheap::uncertain); }
+    void idle(address a) { m_told.emplace_back(a, poolheap::idle); }
+    void deferred(address a) { m_told.emplace_back(a, poolheap::deferred); }
     void own(address a) { m_own.push_back(a); }
     void chunk(address begin, std::uint64_t bytes, std::uint32_t outer) {
         if (bytes == 0 || bytes > k_most_bytes || begin > ~bytes || !m_image.get<std::byte>(begin) ||
             !m_image.get<std::byte>(begin + bytes - 1))
             return doubt("a chunk's record is damaged or was being changed: its memory is left out");
         m_heap.pool_memory.emplace_back(begin, begin + bytes);
-        if (outer != 0) m_chunks_in_blocks.emplace_back(begin, outer);
+        auto const pool = m_pools.find(outer);
+        if (outer != 0 && pool != m_pools.end()) m_chunks_in_blocks.emplace_back(pool->second, begin);
     }
     void slab(std::uint32_t id, address begin, std::uint64_t bytes, std::uint32_t count) {
         m_slab = {};
@@ -96,21 +99,20 @@ public:
         if (pool == m_pools.end())
             return doubt("a pool began or ended while the image was taken: its blocks are left out");
         if (!m_seen.insert(begin ^ address{pool->second} << 48).second) return;
-        m_slab = {begin, bytes, static_cast<block_index>(m_found.states.size()), count, pool->second};
-        m_found.slabs.push_back(m_slab);
-        m_found.states.resize(m_found.states.size() + count, no_block);
+        m_slab = {begin, bytes, static_cast<block_index>(m_heap.states.size()), count, pool->second};
+        m_heap.slabs.push_back(m_slab);
+        m_heap.states.resize(m_heap.states.size() + count, no_block);
     }
     void block(std::uint32_t, address begin, std::uint64_t) {
-        if (m_slab.count != 0) m_found.states[m_slab.first + (begin - m_slab.begin) / m_slab.bytes] = in_use;
+        if (m_slab.count != 0) m_heap.states[m_slab.first + (begin - m_slab.begin) / m_slab.bytes] = in_use;
     }
     // The region of the arena that it lies in, or its own pages. A core comes first: a local pool's cache is in its piece.
     void piece(address begin, std::uint64_t bytes) {
-        auto const& arena = m_layout.of_arena;
         if (begin >= m_core.first && begin < m_core.second) return;
         if (bytes > k_most_bytes || begin > ~bytes) return;
         if (m_core.second == 0) m_core = {begin, begin + bytes};
-        if (bytes > arena.largest_piece) return add_record(begin, round_up(bytes, arena.page_bytes));
-        add_record(round_down(begin, arena.region_bytes), arena.region_bytes);
+        if (bytes > m_arena->largest_piece) return add_record(begin, round_up(bytes, m_arena->page_bytes));
+        add_record(round_down(begin, m_arena->region_bytes), m_arena->region_bytes);
     }
     void leaf(address begin, std::uint64_t bytes) { add_record(begin, bytes); }
 
@@ -118,89 +120,73 @@ private:
     void add_record(address begin, std::uint64_t bytes) { m_heap.records.emplace_back(begin, begin + bytes); }
 
     // Regions with a free piece, whose old contents may look like references; the others are found by what is in them.
-    void read_arena() {
-        auto const& arena = m_layout.of_arena;
-        for (std::uint32_t i = 0; i < arena.list_count; ++i) {
+    void read_arena(inspect::record const& m) {
+        for (std::uint32_t i = 0; i < m.of_arena.list_count; ++i) {
             inspect::circle regions;
             for (address at =
-                     address_of(m_layout.arena) + arena.m_regions + std::uint64_t{i} * arena.list_bytes;
+                     address_of(m.arena) + m.of_arena.m_regions + std::uint64_t{i} * m.of_arena.list_bytes;
                  (at = m_image.get<address>(at).value_or(0)) != 0 && !regions.is_closed_by(at);
-                 at += arena.next)
-                add_record(at, arena.region_bytes);
+                 at += m.of_arena.next)
+                add_record(at, m.of_arena.region_bytes);
         }
     }
-
-    // Returns how many blocks got the state.
-    std::size_t mark(std::vector<address> const& which, block_state state, bool are_starts) {
-        std::size_t count = 0;
-        for (address const a : which) {
-            auto const one = m_found.find(a);
-            if (one.index == k_no_block || (are_starts && one.begin != a)) continue;
-            m_found.states[one.index] = state;
-            ++count;
-        }
-        return count;
-    }
-
-    // A block that is the memory of another pool's chunk splits its slab, so that slabs are disjoint.
-    void split_around_chunks() {
-        auto const place = [](poolheap::slab const& s) { return std::pair(s.pool, s.begin); };
-        if (!m_chunks_in_blocks.empty()) std::ranges::sort(m_found.slabs, {}, place);
-        // From the last one on: what was cut off lies behind those that follow.
-        std::ranges::sort(m_chunks_in_blocks, std::greater());
-        std::vector<poolheap::slab> cut;
-        for (auto const& [base, id] : m_chunks_in_blocks) {
-            auto const outer = m_pools.find(id);
-            if (outer == m_pools.end()) continue;
-            auto const after =
-                std::ranges::upper_bound(m_found.slabs, std::pair(outer->second, base), {}, place);
-            if (after == m_found.slabs.begin() || after[-1].pool != outer->second || base >= after[-1].end())
-                continue;
-            poolheap::slab &s = after[-1], &rest = cut.emplace_back(s);
-            auto const slots = static_cast<std::uint32_t>((base - s.begin) / s.bytes);
-            s.count = slots;
-            rest.begin += (slots + 1) * s.bytes, rest.first += slots + 1, rest.count -= slots + 1;
-        }
-        m_found.slabs.insert(m_found.slabs.end(), cut.begin(), cut.end());
-        std::erase_if(m_found.slabs, [](poolheap::slab const& s) { return s.count == 0; });
-    }
-
-    void settle() {
-        split_around_chunks();
-        m_found.index();
-        for (address const list : m_own)
-            if (auto const one = m_found.find(list); one.index != k_no_block) {
-                add_record(one.begin, m_found[one.index].bytes);
-                m_found.states[one.index] = no_block;
-            }
-        mark(m_idle, poolheap::idle, false);
-        mark(m_waiting, poolheap::deferred, false);
-        if (std::size_t const count = mark(m_uncertain, poolheap::uncertain, true))
-            doubt(
-                std::to_string(count) +
-                " blocks may be free or in use: the image was taken while a thread took them from the pool");
-        mark(m_free, no_block, true);
-        for (poolheap::slab& s : m_found.slabs)
-            s.first += static_cast<block_index>(m_heap.states.size());
-        m_heap.slabs.insert(m_heap.slabs.end(), m_found.slabs.begin(), m_found.slabs.end());
-        if (m_heap.states.empty()) m_heap.states.swap(m_found.states);
-        m_heap.states.insert(m_heap.states.end(), m_found.states.begin(), m_found.states.end());
-    }
+    void split_around_chunks();
 
     image const& m_image;
-    inspect::record const& m_layout;
     heap& m_heap;
+    decltype(inspect::record::of_arena) const* m_arena = nullptr;
     std::unordered_map<std::uint32_t, std::uint16_t> m_pools;  // id → index
     std::unordered_set<address>
         m_seen;             // begin and pool of slabs: a block may begin where a chunk in it does
     poolheap::slab m_slab;  // whose blocks are being told; none: they are left out
-    heap m_found;           // slabs and states alone
-    std::vector<address> m_free, m_uncertain, m_idle, m_waiting, m_own;
-    std::vector<std::pair<address, std::uint32_t>>
-        m_chunks_in_blocks;  // with the id of the pool that the block is of
-    heap::range m_core;      // of the pool that is being read
-    std::set<std::string> m_doubts;
+    std::vector<std::pair<address, block_state>> m_told;
+    std::vector<address> m_own;
+    std::vector<std::pair<std::uint16_t, address>> m_chunks_in_blocks;  // with the pool that the block is of
+    heap::range m_core;                                                 // of the pool that is being read
 };
+
+// A block that is the memory of another pool's chunk splits its slab, so that slabs are disjoint.
+void heap_reader::split_around_chunks() {
+    auto const place = [](poolheap::slab const& s) { return std::pair(s.pool, s.begin); };
+    std::ranges::sort(m_heap.slabs, {}, place);
+    // From the last one on: what was cut off lies behind those that follow.
+    std::ranges::sort(m_chunks_in_blocks, std::greater());
+    std::vector<poolheap::slab> cut;
+    for (auto const& chunk : m_chunks_in_blocks) {
+        auto const after = std::ranges::upper_bound(m_heap.slabs, chunk, {}, place);
+        if (after == m_heap.slabs.begin() || after[-1].pool != chunk.first || chunk.second >= after[-1].end())
+            continue;
+        poolheap::slab &s = after[-1], &rest = cut.emplace_back(s);
+        auto const slots = static_cast<std::uint32_t>((chunk.second - s.begin) / s.bytes);
+        s.count = slots;
+        rest.begin += (slots + 1) * s.bytes, rest.first += slots + 1, rest.count -= slots + 1;
+    }
+    m_heap.slabs.insert(m_heap.slabs.end(), cut.begin(), cut.end());
+    std::erase_if(m_heap.slabs, [](poolheap::slab const& s) { return s.count == 0; });
+}
+
+void heap_reader::settle() {
+    split_around_chunks();
+    m_heap.index();
+    for (address const list : m_own)
+        if (auto const one = m_heap.find(list); one.index != k_no_block) {
+            add_record(one.begin, m_heap[one.index].bytes);
+            m_heap.states[one.index] = no_block;
+        }
+    std::size_t uncertain = 0;
+    for (auto const& [at, state] : m_told) {
+        auto const one = m_heap.find(at);
+        bool const is_start = state == no_block || state == poolheap::uncertain;
+        if (one.index == k_no_block || (is_start && one.begin != at)) continue;
+        m_heap.states[one.index] = state;
+        uncertain += state == poolheap::uncertain ? 1 : 0;
+    }
+    if (uncertain != 0)
+        doubt(std::to_string(uncertain) +
+              " blocks may be free or in use: the image was taken while a thread took them from the pool");
+    if (m_heap.pools.empty()) doubt("the program has not made a pool yet");
+    merge(m_heap.records);
+}
 
 // The pointer that is `offset` from the first byte of the file, which begins at one of its segments: at the first, unless a tool has put
 // another before it. 0: none, as no magic word follows it.
@@ -296,23 +282,13 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
 
 void heap::index() {
     std::ranges::sort(slabs, {}, &slab::begin);
-    block_index slots = 0;
-    bool is_in_order = true;
-    for (slab const& s : slabs)
-        is_in_order &= s.first == std::exchange(slots, slots + s.count);
-    if (!is_in_order) {
-        std::vector<block_state> ordered;
-        ordered.reserve(slots);
-        for (slab& s : slabs) {
-            auto const from =
-                states.begin() + std::exchange(s.first, static_cast<block_index>(ordered.size()));
-            ordered.insert(ordered.end(), from, from + s.count);
-        }
-        states = std::move(ordered);
+    std::vector<block_state> ordered;
+    ordered.reserve(states.size());
+    for (slab& s : slabs) {
+        auto const from = states.begin() + std::exchange(s.first, static_cast<block_index>(ordered.size()));
+        ordered.insert(ordered.end(), from, from + s.count);
     }
-    if (pool_memory.empty())
-        for (slab const& s : slabs)
-            pool_memory.emplace_back(round_down(s.begin, k_granule), round_up(s.end(), k_granule));
+    states = std::move(ordered);
     merge(pool_memory);
     m_first_page.clear();
     m_first_slab.clear();
@@ -359,11 +335,10 @@ block heap::operator[](block_index b) const noexcept {
 heap read_heap(image const& from) {
     heap all;
     std::vector<inspect::record> const records = find_records(from, all.counted_types);
+    heap_reader reader(from, all);
     for (inspect::record const& one : records)
-        copy_reader(from, one, all).run();
-    if (all.pools.empty()) all.doubts.emplace_back("the program has not made a pool yet");
-    merge(all.records);
-    all.index();
+        reader.read(one);
+    reader.settle();
     return all;
 }
 
