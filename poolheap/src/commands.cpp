@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "commands.hpp"
 
+#include "image_naming.hpp"
 #include "report.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <new>
 
 namespace poolheap {
 
@@ -35,13 +37,13 @@ struct session {
     explicit session(std::unique_ptr<image> from)
         : frozen(std::move(from)),
           blocks(read_heap(*frozen)),
-          names(names_of(*frozen, blocks)),
-          references(*frozen, blocks, *names) {}
+          names(*frozen, blocks),
+          references(*frozen, blocks, names) {}
     explicit session(std::string const& source) : session(open_image(source)) {}
 
     std::unique_ptr<image> frozen;
     heap blocks;
-    std::unique_ptr<naming> names;
+    image_naming names;
     graph references;
 };
 
@@ -54,12 +56,6 @@ block_index block_at(graph const& g, std::string const& text) {
     block_index const found = g.blocks().find(at).index;
     if (found == k_no_block) throw error("No object in use contains the address " + text + ".");
     return found;
-}
-
-std::string hexadecimal(address a) {
-    char text[20];
-    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(a));
-    return text;
 }
 
 // Types by their name, with or without its namespaces, else each whose name contains it: outside of template arguments, else anywhere.
@@ -81,7 +77,7 @@ std::vector<bool> types_named(naming const& names, std::string const& of) {
 
 struct target {
     std::vector<bool> marked;
-    std::size_t objects = 0, bytes = 0;
+    std::size_t objects = 0, bytes = 0, retained = 0;
     std::string what;
 };
 
@@ -105,6 +101,10 @@ target find_targets(graph const& g, std::string const& of) {
         t.what += (i == 0 ? "" : ", ") + names[i];
     if (names.size() > 3) t.what += " and " + std::to_string(names.size() - 3) + " types more";
     if (is_address) t.what += " at " + hexadecimal(g[only].begin);
+    std::vector<bool> const others = g.reached(t.marked);
+    g.blocks().for_each_block([&](block_index b, block const& own) {
+        if (t.marked[b] || (g.is_reachable(b) && !others[b])) t.retained += own.bytes;
+    });
     return t;
 }
 
@@ -140,14 +140,27 @@ json load(std::string const& report_or_image) {
         throw error(report_or_image + " is a named pipe, which may never end: write the report to a file.");
     // A core file begins with ELF's magic, a report with a brace.
     std::ifstream file(report_or_image);
-    bool const is_number = report_or_image.find_first_not_of("0123456789") == std::string::npos;
-    if (file && !is_number && (file >> std::ws).peek() == '{')
+    if (!process_number(report_or_image) && file && (file >> std::ws).peek() == '{')
         return read_json(file, report_or_image);  // a pipe is read once
     session s(report_or_image);
     return make_report(s.references, {.leaks = false}).all;
 }
 
 }  // namespace
+
+bool attempt(std::function<void()> const& command) {
+    try {
+        command();
+        return true;
+    } catch (std::bad_alloc const&) {
+        std::fputs("poolheap: There is not enough memory for the analysis; it takes a quarter of the size of "
+                   "the heap.\n",
+                   stderr);
+    } catch (std::exception const& e) {
+        std::fprintf(stderr, "poolheap: %s\n", e.what());
+    }
+    return false;
+}
 
 void report_command(std::unique_ptr<image> of, std::string const& source, parts which,
                     output_options const& out) {
@@ -180,12 +193,14 @@ void holders_command(std::string const& source, std::string const& of, output_op
     session s(source);
     target const t = find_targets(s.references, of);
     report r = make_report(s.references, {.leaks = false, .holders = false});
+    r.all["retained"] = t.retained;
     r.all["holders"] = find_holders(s.references, t.marked);
     for (json& row : r.all["holders"])
         row["of"] = t.what;
     answer(out, r.all, [&](std::ostream& to) {
-        to << fit(t.what) << ": " << plural(t.objects, "object") << ", " << in_bytes(t.bytes) << ".\n"
-           << owners_found(s.references, t) << '\n';
+        std::string const sums = ": " + plural(t.objects, "object") + ", " + in_bytes(t.bytes) +
+                                 (t.retained != t.bytes ? "; retained " + in_bytes(t.retained) : "") + ".\n";
+        to << fit(t.what, k_width + 1 - sums.size()) << sums << owners_found(s.references, t) << '\n';
         print_holders(to, r);
         print_notes(to, r);
     });
@@ -214,7 +229,12 @@ void path_command(std::string const& source, std::string const& at, output_optio
         if (blocks.empty())
             to << "Nothing reaches " << g.type_of(b).name << " at " << hexadecimal(g[b].begin)
                << ": it is lost.\n";
-        for (json const& step : steps) {
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            if (steps.size() > k_rows && i == k_rows / 2) {
+                to << "  … and " << plural(steps.size() - k_rows, "object") << " more\n";
+                i = steps.size() - k_rows / 2;
+            }
+            json const& step = steps[i];
             std::string const member = step.value("member", ""), type = step.value("type", "");
             if (step.contains("root")) {
                 to << fit(step["root"].get<std::string>() + (member.empty() ? "" : "." + member)) << '\n';

@@ -5,6 +5,8 @@
 
 #include "image.hpp"
 
+#include <functional>
+
 namespace poolheap {
 
 struct output_options {
@@ -13,6 +15,9 @@ struct output_options {
     std::string folded;
     bool json = false;
 };
+
+// False: it threw, and what went wrong was written to standard error.
+bool attempt(std::function<void()> const& command);
 
 // `run` has both parts, with a title.
 enum class parts { census, leaks, both };

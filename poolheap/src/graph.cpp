@@ -45,7 +45,7 @@ graph::graph(image const& from, heap const& blocks, naming& names)
     name_by_roots(false);
     spread(true);
     m_typed = m_labelled = {};
-    mark();
+    m_reachable = reached();
 }
 
 // ---- edges
@@ -265,15 +265,11 @@ void graph::scan_mapping(mapping const& m) {
         address const end = i + 1 < zones.size() ? std::min(z.end, zones[i + 1].begin) : z.end;
         // A fibre's stack, or that of a signal handler, may lie among other objects.
         if (!z.is_stack || !z.is_alone) scan_range(begin, z.begin, in_memory);
-        std::string const of = thread_name(*z.of);
-        scan_range(std::max(begin, z.begin), end, [&](address where) {
-            // The first frames of a thread lie just below its thread-local objects, mostly in one mapping.
-            bool const is_stack =
-                z.is_stack || (where < z.of->thread_pointer && z.of->stack_pointer >= m.begin &&
-                               z.of->stack_pointer < where);
-            return root_reference{
-                root_named(root_kind::stack, (is_stack ? "stack of " : "thread-local storage of ") + of), 0};
-        });
+        // Mostly both are in one mapping, the first frames just below the thread-local objects.
+        bool const has_stack = z.of->stack_pointer >= m.begin && z.of->stack_pointer < m.end;
+        std::string const of = (has_stack ? "stack of " : "thread-local storage of ") + thread_name(*z.of);
+        scan_range(std::max(begin, z.begin), end,
+                   [&](address) { return root_reference{root_named(root_kind::stack, of), 0}; });
         begin = std::max(begin, end);
     }
     scan_range(begin, m.end, in_memory);
@@ -304,12 +300,13 @@ void graph::find_roots() {
     });
 }
 
-void graph::mark() {
-    m_reachable.assign(size(), false);
+std::vector<bool> graph::reached(std::vector<bool> const& without) const {
+    std::vector<bool> found = without;
+    found.resize(size(), false);
     std::vector<block_index> next;
     auto const reach = [&](block_index b) {
-        if (m_reachable[b]) return;
-        m_reachable[b] = true;
+        if (found[b]) return;
+        found[b] = true;
         if (m_degrees[b] != 0) next.push_back(b);
     };
     for (root_reference const& r : m_root_references) {
@@ -321,6 +318,7 @@ void graph::mark() {
                 reach(to);
         }
     }
+    return found;
 }
 
 graph::chain graph::path_to(block_index b) const {

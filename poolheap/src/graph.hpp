@@ -56,6 +56,8 @@ public:
 
     [[nodiscard]] std::span<block_index const> targets(block_index b) const;
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
+    // What the roots reach without what is marked, and the marks: the others would be freed with these.
+    [[nodiscard]] std::vector<bool> reached(std::vector<bool> const& without = {}) const;
     [[nodiscard]] std::size_t size() const { return m_heap.states.size(); }  // of slots
     [[nodiscard]] bool is_block(block_index b) const { return m_heap.states[b] != no_block; }
     [[nodiscard]] block operator[](block_index b) const { return m_heap[b]; }
@@ -111,7 +113,6 @@ private:
     }
     [[nodiscard]] type_id_t buffer_of(std::uint32_t owner, type_id_t what);
     [[nodiscard]] std::uint32_t add_holder(holder h, std::uint64_t key);
-    void mark();
 
     image const& m_image;
     heap const& m_heap;

@@ -59,13 +59,22 @@ elf_file const* image::file_of(mapping const& m) const {
     return (known->second = std::move(found)).get();
 }
 
-std::unique_ptr<image> open_image(std::string const& pid_or_core) {
+std::optional<int> process_number(std::string const& text) {
     int pid = 0;
-    auto const [end, problem] =
-        std::from_chars(pid_or_core.data(), pid_or_core.data() + pid_or_core.size(), pid);
-    bool const is_number =
-        problem == std::errc() && end == pid_or_core.data() + pid_or_core.size() && pid > 0;
-    return is_number ? open_process(pid) : open_core(pid_or_core);
+    char const* const end = text.data() + text.size();
+    auto const [last, problem] = std::from_chars(text.data(), end, pid);
+    return problem == std::errc() && last == end && pid > 0 ? std::optional(pid) : std::nullopt;
+}
+
+std::unique_ptr<image> open_image(std::string const& pid_or_core) {
+    auto const pid = process_number(pid_or_core);
+    return pid ? open_process(*pid) : open_core(pid_or_core);
+}
+
+std::string hexadecimal(address a) {
+    char text[20];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(a));
+    return text;
 }
 
 }  // namespace poolheap

@@ -95,7 +95,10 @@ private:
     mutable std::map<std::string, std::shared_ptr<elf_file const>> m_files;
 };
 
+[[nodiscard]] std::string hexadecimal(address a);
+
 // A number is a process, anything else the path of a core file. Throws error.
+[[nodiscard]] std::optional<int> process_number(std::string const& text);
 std::unique_ptr<image> open_image(std::string const& pid_or_core);
 std::unique_ptr<image> open_core(std::string const& path);
 // Stops the process for as long as it takes to fork; the image is the copy. Throws error.

@@ -19,26 +19,6 @@ struct reference {
 
 constexpr std::uint32_t k_none = ~std::uint32_t{0};
 
-// The rotation that compares least: cycles that differ in where they begin are one.
-void rotate_to_least(std::vector<leak_step>& steps) {
-    auto const key = [&](std::size_t i) {
-        leak_step const& s = steps[i % steps.size()];
-        return std::tuple(std::string_view(s.type), s.offset);
-    };
-    std::size_t i = 0, j = 1, same = 0;
-    while (i < steps.size() && j < steps.size() && same < steps.size()) {
-        auto const a = key(i + same), b = key(j + same);
-        if (a == b) {
-            ++same;
-            continue;
-        }
-        (b < a ? i : j) += same + 1;
-        if (i == j) ++j;
-        same = 0;
-    }
-    std::rotate(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(i, j)), steps.end());
-}
-
 class lost_blocks {
 public:
     explicit lost_blocks(graph const& in) : m_graph(in) {
@@ -81,11 +61,16 @@ public:
                               ? cycle_of(members)
                               : std::vector{leak_step{m_graph.type_of(example).shown_name(), 0, {}}};
             group.length = group.cycle.size();
-            if (group.length > k_longest_cycle) group.cycle.resize(k_longest_cycle);
             found.heads.push_back(example);
-            std::string key = (group.is_cycle ? 'c' : 'l') + std::to_string(group.length);
+            // In an order of their own: cycles that differ in where they begin are one group.
+            std::vector<std::pair<std::string_view, std::uint64_t>> steps;
             for (leak_step const& s : group.cycle)
-                key += ' ' + s.type + '+' + std::to_string(s.offset);
+                steps.emplace_back(s.type, s.offset);
+            std::ranges::sort(steps);
+            std::string key = (group.is_cycle ? 'c' : 'l') + std::to_string(group.length);
+            for (auto const& [type, offset] : std::span(steps).first(std::min(k_longest_cycle, steps.size())))
+                key.append(type) += '+' + std::to_string(offset);
+            if (group.length > k_longest_cycle) group.cycle.resize(k_longest_cycle);
             auto const [at, is_new] = by_cycle.try_emplace(std::move(key), found.groups.size());
             if (is_new) found.groups.push_back(std::move(group));
             leak_group& sum = found.groups[at->second];
@@ -255,7 +240,6 @@ private:
             steps.push_back({t.name, t.shown_offset(at), m_graph.names().at(id, at).name});
         } while (b != start);
         std::reverse(steps.begin(), steps.end());
-        rotate_to_least(steps);
         return steps;
     }
 

@@ -4,9 +4,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
-#include <new>
-
 namespace {
 
 constexpr char k_usage[] = R"(What does this program's heap hold, who holds it, and what is lost in a cycle?
@@ -61,22 +58,15 @@ int main(int argc, char** argv) {
     } catch (CLI::ParseError const& e) {
         return app.exit(e) == 0 ? 0 : 2;
     }
-    try {
-        using namespace poolheap;
-        if (*run) return run_command(words, preload, out);
+    using namespace poolheap;
+    int status = 0;
+    bool const is_done = attempt([&] {
+        if (*run) status = run_command(words, preload, out);
         if (*census) report_command(open_image(source), source, parts::census, out);
         if (*holders) holders_command(source, of, out);
         if (*path) path_command(source, of, out);
         if (*leaks) report_command(open_image(source), source, parts::leaks, out);
         if (*diff) diff_command(source, after, out);
-    } catch (poolheap::error const& e) {
-        std::fprintf(stderr, "poolheap: %s\n", e.what());
-        return 1;
-    } catch (std::bad_alloc const&) {
-        std::fputs("poolheap: There is not enough memory for the analysis; it takes a quarter of the size of "
-                   "the heap.\n",
-                   stderr);
-        return 1;
-    }
-    return 0;
+    });
+    return is_done ? status : 1;
 }

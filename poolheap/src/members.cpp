@@ -94,22 +94,6 @@ std::uint64_t bytes_of(Dwarf_Die type) {
     return dwarf_aggregate_size(&type, &bytes) == 0 ? bytes : 0;
 }
 
-std::uint64_t alignment_of(Dwarf_Die type, int depth = 0) {
-    std::uint64_t most = number_in(type, DW_AT_alignment).value_or(1);
-    unsigned const tag = tag_of(type);
-    if (tag == DW_TAG_base_type || tag == DW_TAG_pointer_type)
-        return std::max(most, std::min<std::uint64_t>(bytes_of(type), 16));
-    auto const add = [&](Dwarf_Die of) {
-        if (auto const part = type_of(of); part && depth < 32)
-            most =
-                std::max({most, number_in(of, DW_AT_alignment).value_or(1), alignment_of(*part, depth + 1)});
-    };
-    if (tag == DW_TAG_array_type) add(type);
-    for (Dwarf_Die const& child : children(type))
-        if (tag_of(child) == DW_TAG_member || tag_of(child) == DW_TAG_inheritance) add(child);
-    return most;
-}
-
 // The member or base class of `of` that contains the offset; which is then counted from its begin.
 std::optional<Dwarf_Die> child_at(Dwarf_Die of, std::uint64_t& offset) {
     std::optional<Dwarf_Die> best;
@@ -143,8 +127,11 @@ std::optional<Dwarf_Die> image_naming::layout(type_id_t id) {
     if (t.layout == -1 && !t.is_nameless()) {
         auto const die = find_class(t);
         t.layout = die ? add_layout(*die) : -2;
-        if (std::uint64_t const align = die && t.kind == kind::shared ? alignment_of(*die) : 0; align > 8)
-            t.object_offset = static_cast<std::uint32_t>((t.object_offset + align - 1) / align * align);
+        // The object is the last part of a control block, behind an allocator with state, and aligned.
+        bool const is_within = die && t.kind == kind::shared && t.object_offset != 0 && !t.is_array();
+        if (auto const block = is_within ? m_symbols.class_of_function(t.function) : std::nullopt;
+            block && bytes_of(*block) >= bytes_of(*die) + t.object_offset)
+            t.object_offset = static_cast<std::uint32_t>((bytes_of(*block) - bytes_of(*die)) / 8 * 8);
     }
     if (t.layout < 0) return {};
     return m_layouts[static_cast<std::size_t>(t.layout)];
@@ -308,10 +295,6 @@ member const& image_naming::at(type_id_t holder, std::uint64_t offset) {
         }
     }
     return found;
-}
-
-std::unique_ptr<naming> names_of(image const& from, heap const& blocks) {
-    return std::make_unique<image_naming>(from, blocks);
 }
 
 }  // namespace poolheap

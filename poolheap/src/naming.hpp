@@ -89,7 +89,7 @@ public:
     [[nodiscard]] std::size_t types() const { return m_types.size(); }
     // k_buffer when there are as many as numbers.
     type_id_t add(type t);
-    // Of a type that is aligned to more than the control block in front of it: debug information knows that.
+    // Where an object lies in its control block, debug information knows.
     [[nodiscard]] type& edit(type_id_t id) { return m_types[id]; }
 
     // One type for each block.
@@ -106,8 +106,5 @@ public:
 private:
     std::deque<type> m_types;  // references to them stay valid
 };
-
-// Of an image: image_naming.hpp.
-[[nodiscard]] std::unique_ptr<naming> names_of(image const& from, heap const& blocks);
 
 }  // namespace poolheap

@@ -87,21 +87,14 @@ report make_report(graph& of, report_options const& options) {
         std::size_t objects = 0, bytes = 0, weak_only = 0;
     };
     std::unordered_map<std::uint64_t, sum> sums;  // by type, pool and whether it is idle
-    auto const sum_of = [&](block_index b, block const& own) -> sum& {
-        return sums[std::uint64_t{of.type_id(b)} << 32 | std::uint64_t{own.pool} << 1 |
-                    (own.state == idle ? 1 : 0)];
-    };
-    blocks.for_each_block([&](block_index b, block const& own) {
-        sum& s = sum_of(b, own);
+    of.reader().first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
+        block const own = of[b];
+        sum& s = sums[std::uint64_t{of.type_id(b)} << 32 | std::uint64_t{own.pool} << 1 |
+                      (own.state == idle ? 1 : 0)];
         ++s.objects;
         s.bytes += own.bytes;
-    });
-    of.reader().first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
-        kind const k = of.type_of(b).kind;
-        if (k != kind::shared && k != kind::rc && k != kind::object) return;
-        auto const known = of.names().counts_of(of.type_id(b), words);
-        if (!known || known->owners != 0 || known->weak == 0) return;
-        if (block const own = of[b]; own.state == in_use) ++sum_of(b, own).weak_only;
+        auto const known = own.state == in_use ? of.names().counts_of(of.type_id(b), words) : std::nullopt;
+        if (known && known->owners == 0 && known->weak != 0) ++s.weak_only;
     });
     leaks const lost = options.leaks || options.retained ? find_leaks(of) : leaks{};
     if (options.retained) r.retained = find_retained(of, lost);

@@ -66,8 +66,7 @@ std::string escaped(std::string_view text) {
     return out;
 }
 
-// Areas in proportion to bytes: each list of parts is halved until one is left, across the longer side. Sizes are of the page at its full
-// width, in pixels.
+// Areas in proportion to bytes: each list of parts is halved until one is left, beside and below each other in turn.
 class map_writer {
 public:
     map_writer(std::ostream& to, type_tree const& tree)
@@ -78,57 +77,48 @@ public:
             std::ranges::sort(each, std::greater(), [&](std::uint32_t i) { return tree.parts[i].retained; });
     }
 
-    struct box {
-        double width, height;
-    };
-    void write_inside(std::uint32_t part, box in, int depth) {
+    void write_inside(std::uint32_t part, bool is_beside, int depth) {
         std::vector<std::uint32_t> shown = m_children[part];
         double rest = bytes(part);
-        double const smallest = rest / (in.width * in.height) * k_smallest;
-        std::erase_if(shown, [&](std::uint32_t i) { return bytes(i) < smallest; });
+        std::erase_if(shown, [&](std::uint32_t i) { return bytes(i) < bytes(0) * k_smallest; });
         if (shown.size() > k_most) shown.resize(k_most);
         // What is the part's own, and parts too small to see: the background shows it.
         for (std::uint32_t const i : shown)
             rest -= bytes(i);
-        if (!shown.empty()) write_row(shown, rest, in, depth);
+        if (!shown.empty()) write_row(shown, rest, is_beside, depth);
     }
 
 private:
-    static constexpr double k_smallest = 60;  // square pixels
+    static constexpr double k_smallest = 1e-4, k_divided = 5e-3;  // of all
     static constexpr std::size_t k_most = 40;
     static constexpr int k_depth = 4;
 
     double bytes(std::uint32_t part) const { return static_cast<double>(m_tree.parts[part].retained); }
 
-    void write_row(std::span<std::uint32_t const> parts, double rest, box in, int depth) {
-        if (parts.size() == 1 && rest <= 0) return write_tile(parts[0], in, depth);
+    void write_row(std::span<std::uint32_t const> parts, double rest, bool is_beside, int depth) {
+        if (parts.size() == 1 && rest <= 0) return write_tile(parts[0], is_beside, depth);
         double sum = rest, first = 0;
         for (std::uint32_t const i : parts)
             sum += bytes(i);
         std::size_t count = 0;
         while (count == 0 || (count + 1 < parts.size() && first + bytes(parts[count]) <= sum / 2))
             first += bytes(parts[count++]);
-        bool const is_beside = in.width >= in.height;
-        auto const half = [&](double share) {
-            return is_beside ? box{in.width * share, in.height} : box{in.width, in.height * share};
-        };
         m_to << "<div class=\"half" << (is_beside ? " beside" : "") << "\" style=\"flex:" << sum << "\">";
-        write_row(parts.first(count), 0, half(first / sum), depth);
+        write_row(parts.first(count), 0, !is_beside, depth);
         if (count < parts.size())
-            write_row(parts.subspan(count), rest, half(1 - first / sum), depth);
+            write_row(parts.subspan(count), rest, !is_beside, depth);
         else
             m_to << "<div style=\"flex:" << rest << "\"></div>";
         m_to << "</div>\n";
     }
 
-    void write_tile(std::uint32_t part, box in, int depth) {
+    void write_tile(std::uint32_t part, bool is_beside, int depth) {
         type_tree::part const& p = m_tree.parts[part];
         std::string const title = escaped(p.name) + " · " + in_bytes(p.retained);
         m_to << "<div class=\"tile" << (depth == 0 ? " root" : "") << "\" style=\"flex:" << bytes(part)
              << ";--hue:" << std::hash<std::string>()(p.name) % 24 * 15 << "\" title=\"" << title << ", "
              << plural(p.objects, "object") << "\"><b>" << title << "</b>";
-        if (depth < k_depth && in.width > 60 && in.height > 60)
-            write_inside(part, {in.width - 4, in.height - 22}, depth + 1);
+        if (depth < k_depth && bytes(part) > bytes(0) * k_divided) write_inside(part, is_beside, depth + 1);
         m_to << "</div>";
     }
 
@@ -199,7 +189,7 @@ void write_html(std::ostream& to, report const& r) {
               "globals, threads and other "
               "roots inwards to types. An area is in proportion to its bytes; point at one for its "
               "figures.</p>\n<div class=\"map\">\n";
-        map_writer(to, r.retained).write_inside(0, {1300, 500}, 0);
+        map_writer(to, r.retained).write_inside(0, true, 0);
         to << "</div>\n";
     }
     json const& groups = lost["groups"];

@@ -3,7 +3,6 @@
 #include "report.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <ostream>
 
@@ -31,24 +30,17 @@ std::string wrapped(std::string text, std::size_t indent) {
     return lines + fit(text, k_width - indent);
 }
 
+// A cell by its value in the row; by the row itself if there is no key.
 struct column {
-    enum alignment { right, left, rest };  // the rest of the line is shortened, or wrapped
-    std::string title;
-    std::size_t width;
-    std::function<std::string(json const&)> of;  // a row
-    alignment align = right;
+    char const* title;
+    std::size_t width;  // 0: the rest of the line, shortened or wrapped
+    char const* key;
+    std::string (*text)(json const& value);
 };
 
-column number(std::string title, std::size_t width, char const* key) {
-    return {std::move(title), width, [key](json const& row) { return with_commas(row[key]); }};
-}
-column bytes(std::string title, std::size_t width, char const* key) {
-    return {std::move(title), width, [key](json const& row) { return in_bytes(row[key]); }};
-}
-column text(std::string title, char const* key, std::size_t width = 0) {
-    return {std::move(title), width, [key](json const& row) { return row[key].get<std::string>(); },
-            width == 0 ? column::rest : column::left};
-}
+std::string number(json const& n) { return with_commas(n); }
+std::string size(json const& n) { return in_bytes(n); }
+std::string words(json const& text) { return text; }
 
 void print_table(std::ostream& to, std::vector<column> const& all, json const& rows, bool wraps,
                  char const* nothing = "") {
@@ -56,17 +48,16 @@ void print_table(std::ostream& to, std::vector<column> const& all, json const& r
         std::string line;
         for (column const& c : all) {
             if (!line.empty()) line += "  ";
-            std::size_t const width = c.align == column::rest ? k_width - columns(line) : c.width;
-            bool const is_wrapped = c.align == column::rest && wraps;
-            std::string const shown = is_wrapped ? wrapped(cell(c), columns(line)) : fit(cell(c), width);
-            std::string const gap(c.align == column::rest ? 0 : width - columns(shown), ' ');
-            line += c.align == column::right ? gap + shown : shown + gap;
+            std::size_t const used = columns(line), width = c.width != 0 ? c.width : k_width - used;
+            std::string const shown = c.width == 0 && wraps ? wrapped(cell(c), used) : fit(cell(c), width);
+            std::string const gap(c.width != 0 ? width - columns(shown) : 0, ' ');
+            line += c.text == words ? shown + gap : gap + shown;
         }
         to << line << '\n';
     };
     print_line([](column const& c) { return c.title; });
     for (std::size_t i = 0; i < rows.size() && i < k_rows; ++i)
-        print_line([&](column const& c) { return c.of(rows[i]); });
+        print_line([&](column const& c) { return c.text(*c.key == '\0' ? rows[i] : rows[i][c.key]); });
     if (rows.empty()) to << std::string(all[0].width - columns(nothing), ' ') << nothing << '\n';
     if (rows.size() <= k_rows) return;
     to << "  … and " << plural(rows.size() - k_rows, "row") << " more";
@@ -163,14 +154,14 @@ void print_census(std::ostream& to, report const& r) {
     if (r.all["bytes"] != 0) to << "; " << typed_percent(r.all) << "% of the bytes have a type";
     // Columns that would be the same in all rows are left out.
     json const& types = r.all["types"];
-    std::vector<column> all{number("objects", 10, "objects"), bytes("bytes", 9, "bytes")};
-    if (!r.retained.parts.empty()) all.push_back(bytes("retained", 10, "retained"));
+    std::vector<column> all{{"objects", 10, "objects", number}, {"bytes", 9, "bytes", size}};
+    if (!r.retained.parts.empty()) all.push_back({"retained", 10, "retained", size});
     if (std::ranges::any_of(types, [](json const& t) { return t["weak_only"] != 0; }))
-        all.push_back({"weak only", 9,
-                       [](json const& t) { return t["weak_only"] == 0 ? "" : with_commas(t["weak_only"]); }});
+        all.push_back(
+            {"weak only", 9, "weak_only", [](json const& n) { return n == 0 ? "" : with_commas(n); }});
     if (std::ranges::any_of(types, [&](json const& t) { return t["pool"] != types[0]["pool"]; }))
-        all.push_back(text("pool", "pool", 10));
-    all.push_back(text("type", "type"));
+        all.push_back({"pool", 10, "pool", words});
+    all.push_back({"type", 0, "type", words});
     print_table(to << ".\n\n", all, types, false);
 }
 
@@ -186,14 +177,14 @@ void print_leaks(std::ostream& to, report const& r) {
     to << "Nothing reaches " << plural(lost["objects"], "object") << ", " << in_bytes(lost["bytes"])
        << ", in " << plural(times, "group") << ".\n\n";
     print_table(to,
-                {number("times", 10, "times"),
-                 bytes("bytes", 9, "bytes"),
-                 {"cycle, or what was lost", 0, group_text, column::rest}},
+                {{"times", 10, "times", number},
+                 {"bytes", 9, "bytes", size},
+                 {"cycle, or what was lost", 0, "", group_text}},
                 lost["groups"], true);
 }
 
 void print_holders(std::ostream& to, report const& r) {
-    print_table(to, {number("references", 10, "references"), {"holder", 0, holder_text, column::rest}},
+    print_table(to, {{"references", 10, "references", number}, {"holder", 0, "", holder_text}},
                 r.all["holders"], true, "none");
 }
 
@@ -214,6 +205,12 @@ constexpr growth k_growths[]{
     {"types", "objects", "type", "type", [](json const& t) { return t.at("type").get<std::string>(); }},
     {"holders", "references", "holder", "holder → type",
      [](json const& h) { return holder_place(h) + " → " + h.at("of").get<std::string>(); }}};
+
+template <std::string (*Text)(std::size_t)>
+std::string change(json const& by) {
+    std::int64_t const n = by;
+    return (n < 0 ? "-" : "+") + Text(static_cast<std::size_t>(std::abs(n)));
+}
 
 }  // namespace
 
@@ -251,16 +248,10 @@ json find_growth(json const& before, json const& after) {
 
 void print_growth(std::ostream& to, json const& grown) {
     for (growth const& g : k_growths) {
-        auto const change = [](std::string key, std::string (*as)(std::size_t)) {
-            return [key, as](json const& row) {
-                std::int64_t const n = row[key];
-                return (n < 0 ? "-" : "+") + as(static_cast<std::size_t>(std::abs(n)));
-            };
-        };
         print_table(to << (&g == k_growths ? "" : "\n"),
-                    {{g.counted, 12, change(g.counted, with_commas)},
-                     {"bytes", 11, change("bytes", in_bytes)},
-                     text(g.title, g.what)},
+                    {{g.counted, 12, g.counted, change<with_commas>},
+                     {"bytes", 11, "bytes", change<in_bytes>},
+                     {g.title, 0, g.what, words}},
                     grown[g.part], false, "no change");
     }
 }

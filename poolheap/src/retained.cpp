@@ -23,18 +23,9 @@ public:
           m_lost(lost),
           m_blocks(static_cast<node>(in.size())),
           m_start(m_blocks + static_cast<node>(in.roots().size()) + 1),
-          m_of_root(in.roots().size()),
           m_holders(m_blocks, 0),
           m_number(static_cast<rank*>(std::calloc(m_start + std::size_t{1}, sizeof(rank))), std::free) {
         if (m_number == nullptr) throw std::bad_alloc();
-        // References are sorted by kind of root, then by root: each root's are together.
-        for (std::span<root_reference const> rest = in.root_references(); !rest.empty();) {
-            auto const end =
-                std::ranges::find_if(rest, [&](auto const& r) { return r.from != rest[0].from; });
-            auto const count = static_cast<std::size_t>(end - rest.begin());
-            m_of_root[rest[0].from] = rest.first(count);
-            rest = rest.subspan(count);
-        }
         for (node of = 0; of < m_start; ++of)
             successors(of, [&](node to) { m_holders[to] += m_holders[to] < 2 ? 1 : 0; });
         search();
@@ -67,7 +58,6 @@ private:
     leaks const& m_lost;
     node m_blocks;
     node m_start;
-    std::vector<std::span<root_reference const>> m_of_root;
     std::vector<std::uint8_t> m_holders;  // 2: more than one
     // By node, plus one: what is not numbered takes no memory, since its pages are not written.
     std::unique_ptr<rank[], decltype(&std::free)> m_number;
@@ -88,7 +78,11 @@ void dominators::successors(node of, Visit&& visit) const {
     } else if (of + 1 == m_start) {
         std::ranges::for_each(m_lost.heads, visit);
     } else {
-        for (root_reference const& r : m_of_root[of - m_blocks])
+        // They are sorted by kind of root, then by root.
+        auto const place = [&](std::uint32_t root) { return std::pair(m_graph.roots()[root].kind, root); };
+        for (root_reference const& r :
+             std::ranges::equal_range(m_graph.root_references(), place(of - m_blocks), {},
+                                      [&](root_reference const& r) { return place(r.from); }))
             visit(r.target);
     }
 }

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <future>
-#include <new>
 #include <utility>
 
 #include <fcntl.h>
@@ -68,27 +67,14 @@ int start(std::vector<std::string> const& command, std::string const& preload, s
     close(ends[1]);
     bool const is_traced = ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT) == 0;
     if (!is_traced) reason = errno;
-    bool is_failed = is_traced && write(ends[0], "", 1) == 1;
-    ssize_t told = -1;
-    while (is_failed && (told = read(ends[0], &reason, sizeof reason)) < 0 && errno == EINTR) {}
-    is_failed = told == sizeof reason;
+    if (is_traced && write(ends[0], "", 1) == 1)
+        while (read(ends[0], &reason, sizeof reason) < 0 && errno == EINTR) {}
     close(ends[0]);
-    if (is_traced && !is_failed) return child;
+    if (reason == 0) return child;
     ptrace(PTRACE_DETACH, child, nullptr, nullptr);
     kill(child, SIGKILL);
     errno = reason;
     fail(is_traced ? command[0] + " cannot be started" : "The program cannot be traced");
-}
-
-// What cannot be done is said to be so; the program goes on in any case.
-void attempt(auto&& report) {
-    try {
-        report();
-    } catch (std::bad_alloc const&) {
-        std::fputs("poolheap: There is not enough memory for the analysis.\n", stderr);
-    } catch (std::exception const& e) {
-        std::fprintf(stderr, "poolheap: %s\n", e.what());
-    }
 }
 
 }  // namespace
@@ -109,6 +95,7 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
     signal(SIGQUIT, SIG_IGN);
     signal(SIGTERM, [](int s) { kill(g_child, s); });
     signal(SIGHUP, [](int s) { kill(g_child, s); });
+    // What cannot be done is said to be so; the program goes on in any case.
     auto const report = [&](std::unique_ptr<image> of) {
         if (of != nullptr) report_command(std::move(of), command[0], parts::both, out);
     };

@@ -53,13 +53,10 @@ std::string key_of(std::string const& name) {
 // Variables on a stack have no linkage, and those that are static have an address.
 bool is_static(Dwarf_Die die) {
     Dwarf_Attribute at;
-    Dwarf_Op* ops = nullptr;
-    std::size_t count = 0;
-    if (dwarf_attr(&die, DW_AT_location, &at) == nullptr || at.form == DW_FORM_loclistx ||
-        at.form == DW_FORM_sec_offset || dwarf_getlocation(&at, &ops, &count) != 0 || count == 0)
-        return false;
-    auto const first = ops[0].atom;
-    return first == DW_OP_addr || first == DW_OP_addrx || first == DW_OP_const8u || first == DW_OP_constx;
+    Dwarf_Block code;
+    constexpr unsigned char k_addresses[]{DW_OP_addr, DW_OP_addrx, DW_OP_const8u, DW_OP_constx};
+    return dwarf_formblock(dwarf_attr(&die, DW_AT_location, &at), &code) == 0 && code.length != 0 &&
+           std::ranges::find(k_addresses, code.data[0]) != std::end(k_addresses);
 }
 
 }  // namespace

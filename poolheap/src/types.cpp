@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 namespace poolheap {
 namespace {
@@ -83,9 +82,7 @@ std::string image_naming::class_of_vtable(address vtable) const {
         constexpr std::string_view k_prefix = "vtable for ";
         if (symbol && symbol->name.starts_with(k_prefix)) return symbol->name.substr(k_prefix.size());
         if (symbol || !is_code(words[2])) return {};
-        std::ostringstream place;
-        place << "object with vtable " << in->name() << "+0x" << std::hex << vtable - in->bias;
-        return place.str();
+        return "object with vtable " + in->name() + '+' + hexadecimal(vtable - in->bias);
     }
     if (m_symbols.module_of(words[1]) == nullptr) return {};
     auto const name = m_image.get<address>(words[1] + 8);

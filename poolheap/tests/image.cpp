@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "naming.hpp"
+#include "image_naming.hpp"
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST(Image, AnAddressLeadsToItsMapping) {
 TEST(Image, OfADamagedFileWithCodeEverywhereIsNamedInAMoment) {
     fake_image image;
     image.map(0x1000, ~poolheap::address{4095}, true);
-    EXPECT_TRUE(poolheap::names_of(image, poolheap::heap())->name_all().empty());
+    EXPECT_TRUE(poolheap::image_naming(image, poolheap::heap()).name_all().empty());
 }
 
 }  // namespace

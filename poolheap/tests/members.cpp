@@ -74,6 +74,8 @@ TEST(Members, WordsHaveTheNamesOfMembersAlsoInBasesAndContainers) {
         EXPECT_EQ(o.name_at("label"), "app::session::label strong");
         EXPECT_EQ(o.name_at("self", 8), "app::session::enable_shared_from_this weak");
         EXPECT_EQ(o.name_at("conn->session"), "app::connection::session strong");
+        EXPECT_EQ(o.name_at("over_aligned->held"), "app::aligned::held strong");
+        EXPECT_EQ(o.name_at("with_state->session"), "app::connection::session strong");
         // What the containers and pointers lead to:
         EXPECT_EQ(o.name_at("all[1]"), "std::shared_ptr<app::connection>[]::[] strong");
         EXPECT_EQ(o.name_at("table[1]"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "naming.hpp"
+#include "image_naming.hpp"
 #include "programs.hpp"
 #include "symbols.hpp"
 
@@ -22,6 +22,7 @@ inline heap recorded_heap(running_program const& program) {
             h.slabs.push_back({begin, program.at("bytes-" + name.substr(6)),
                                static_cast<block_index>(h.states.size()), 1, 0});
             h.states.push_back(in_use);
+            h.pool_memory.emplace_back(begin, h.slabs.back().end());
         }
     h.index();
     return h;
@@ -33,7 +34,7 @@ struct recorded {
     std::unique_ptr<image> from = open_image(std::to_string(program.pid()));
     heap blocks = program.addresses().contains("block-0") ? recorded_heap(program) : read_heap(*from);
     symbols symbols_of{*from};
-    std::unique_ptr<naming> types = names_of(*from, blocks);
+    std::unique_ptr<naming> types = std::make_unique<image_naming>(*from, blocks);
     std::vector<type_id_t> ids = types->name_all();
 
     explicit recorded(std::string const& path) : program(path) {}

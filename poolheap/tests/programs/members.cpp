@@ -34,6 +34,21 @@ struct large {
     char room[100'000]{};
     std::shared_ptr<connection> behind;
 };
+struct alignas(64) aligned {
+    std::shared_ptr<connection> held = std::make_shared<connection>();
+};
+// It lies in the control block, in front of the object.
+template <class T>
+struct stateful {
+    using value_type = T;
+    long state;
+    explicit stateful(long s) : state(s) {}
+    template <class U>
+    stateful(stateful<U> const& other) : state(other.state) {}
+    T* allocate(std::size_t n) { return std::allocator<T>().allocate(n); }
+    void deallocate(T* at, std::size_t n) { std::allocator<T>().deallocate(at, n); }
+    bool operator==(stateful const&) const = default;
+};
 struct session : base, std::enable_shared_from_this<session> {
     std::shared_ptr<connection> conn = std::make_shared<connection>();
     std::vector<std::shared_ptr<connection>> all{conn, conn, conn};
@@ -82,6 +97,11 @@ int main() {
     say("raw", &s.raw);
     say("label", &s.label);
     say("large->behind", &s.in_large->behind);
+    auto const over_aligned = std::make_shared<aligned>();
+    auto const with_state = std::allocate_shared<connection>(stateful<connection>(4711));
+    with_state->session = first();
+    say("over_aligned->held", &over_aligned->held);
+    say("with_state->session", &with_state->session);
     say("self", static_cast<std::enable_shared_from_this<session>*>(&s));
     say("conn->session", &s.conn->session);
     say("g_table", &g_table);
