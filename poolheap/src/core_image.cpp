@@ -32,8 +32,8 @@ public:
                                part_of(content, 0, s.p_memsz));
         }
         if (found.empty() || m_threads.empty())
-            throw error(m_file->path + " is truncated: its " + (found.empty() ? "memory" : "threads") +
-                        " are missing. Was the disk full, or the limit of core files (ulimit -c) too low?");
+            throw error(m_file->path + " is truncated: its " + (found.empty() ? "memory is" : "threads are") +
+                        " missing. Was the disk full, or the limit of core files (ulimit -c) too low?");
         if (missing != 0)
             m_remarks.push_back("The core file is truncated: " + std::to_string(missing) +
                                 " bytes of memory are missing, so references may be, too.");

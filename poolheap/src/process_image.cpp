@@ -58,8 +58,8 @@ std::string field(std::string const& file, std::string_view name) {
 [[noreturn]] void refuse(int pid, int reason) {
     std::string const who = "Process " + std::to_string(pid);
     std::string const tracer = field(proc(pid, "status"), "TracerPid:");
-    if (reason == ESRCH || tracer.empty()) throw error("There is no process " + std::to_string(pid) + ".");
     if (field(proc(pid, "status"), "State:").starts_with('Z')) throw error(who + " has ended.");
+    if (reason == ESRCH || tracer.empty()) throw error("There is no process " + std::to_string(pid) + ".");
     if (tracer != "0" && tracer != std::to_string(::getpid()))
         throw error(who + " is being traced by process " + tracer + ", a debugger perhaps: end that first.");
     if (reason == EPERM || reason == EACCES)
@@ -172,16 +172,23 @@ private:
     }
     // False: it does not stop.
     bool await(int id, clock::time_point limit) {
-        int status = 0, got = 0;
+        siginfo_t seen;
+        auto const look = [&](int kinds) {
+            seen.si_pid = 0;
+            return ::waitid(P_PID, static_cast<id_t>(id), &seen, kinds | WSTOPPED | WNOHANG | __WALL);
+        };
         // The next one has mostly stopped meanwhile, so the pauses get longer.
-        for (; (got = ::waitpid(id, &status, __WALL | WNOHANG)) == 0 && clock::now() < limit;
+        int failed = 0;
+        for (; (failed = look(WEXITED | WNOWAIT)) == 0 && seen.si_pid == 0 && clock::now() < limit;
              m_pause = std::min(2 * m_pause, 1000U))
             ::usleep(m_pause);
-        if (got > 0 && WIFSTOPPED(status)) {
-            m_stopped.emplace_back(id, (status >> 16) == 0 ? WSTOPSIG(status) : 0);
+        if (failed != 0 || seen.si_pid == 0) return failed != 0;
+        // The end of a whole program is for its parent, which `run` is.
+        if (look(id == m_pid ? 0 : WEXITED) == 0 && seen.si_pid != 0 && seen.si_code == CLD_TRAPPED) {
+            m_stopped.emplace_back(id, (seen.si_status >> 8) == 0 ? seen.si_status : 0);
             m_threads.push_back(stopped_thread(id));
         }
-        return got != 0;
+        return true;
     }
 
     // A system call by a stopped thread, whose registers are as before afterwards. The process that it made, stopped; 0: none.
@@ -302,7 +309,10 @@ public:
         // The program itself can be read even after it was replaced or deleted.
         std::error_code e;
         std::string const program = proc(m_pid, "exe");
-        return std::filesystem::read_symlink(program, e) == path ? program : proc(m_pid, "root") + path;
+        if (std::filesystem::read_symlink(program, e) == path) return program;
+        // Of another mount namespace, paths begin at its root; of a chroot in ours, at our root.
+        std::string const inside = proc(m_pid, "root") + path;
+        return std::filesystem::exists(inside, e) ? inside : path;
     }
 
     // Small reads are answered from windows of memory that was read before.

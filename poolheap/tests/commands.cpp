@@ -134,6 +134,28 @@ TEST(Run, AsksThatArriveDuringTheReportAtExitLoseNothing) {
     EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
+// It may end while its threads are being stopped for a report.
+TEST(Run, AProgramThatIsEndedWhileReportsAreAskedForKeepsItsStatus) {
+    std::string const program = poolheap_tests::compile("threads", poolheap_tests::default_toolchain(), "-g");
+    for (int i = 0; i < 10; ++i) {
+        int const child = ::fork();
+        if (child == 0) {
+            ::dup2(::open("/dev/null", O_WRONLY), 1);
+            ::dup2(1, 2);
+            ::_exit(run_command({program}, POOLHEAP_TEST_PRELOAD,
+                                {.output = "/dev/null", .html = {}, .folded = {}, .json = false}));
+        }
+        ::usleep(100'000);
+        int status = 0;
+        for (int n = 0; ::waitpid(child, &status, WNOHANG) == 0; ++n) {
+            ::kill(child, n == i ? SIGTERM : SIGUSR2);
+            ::usleep(1000);
+        }
+        ASSERT_TRUE(WIFEXITED(status));
+        EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+    }
+}
+
 TEST(Run, EndsWithItsProgramAlsoIfItWasStartedWithoutSignalsOfChildren) {
     int const child = ::fork();
     if (child == 0) {

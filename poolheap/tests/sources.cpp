@@ -16,6 +16,7 @@
 #include <iterator>
 #include <random>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -200,6 +201,29 @@ TEST(Process, Of32BitsIsLeftAsItIs) {
     }
     fs::remove(path);
     if (!is_running) GTEST_SKIP() << "the system runs no programs of 32 bits";
+}
+
+TEST(Process, WithAnotherRootDirectoryHasItsNames) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root has chroot";
+    std::string const program = threads_program("-g -static");
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    int const child = ::fork();
+    if (child == 0) {
+        ::dup2(ends[1], 1);
+        if (::chroot(fs::path(program).parent_path().c_str()) != 0) ::_exit(1);
+        ::execl(("/" + fs::path(program).filename().string()).c_str(), "program", nullptr);
+        ::_exit(1);
+    }
+    ::close(ends[1]);
+    std::string said(4096, '\0');
+    ASSERT_GT(::read(ends[0], said.data(), said.size()), 0);
+    address const number = std::stoull(said.substr(said.find(' ') + 1), nullptr, 16);
+    auto const from = open_image(std::to_string(child));
+    EXPECT_EQ(symbols(*from).find(number)->name, "g_number");
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(ends[0]);
 }
 
 TEST(Process, ThatDoesNotExistIsRefusedInASentence) {
