@@ -19,6 +19,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/inspect/record.hpp"
 #include "pooled/inspect/walk.hpp"
+#include "pooled/instrument/malloc_backed.hpp"
 #include "pooled/os/own_symbols.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/plugins/copies.hpp"
@@ -385,10 +386,17 @@ struct live_state {
             ++to.m_objects;
             to.m_bytes += bytes;
             std::uint64_t words[2]{};
-            if (POOLED_SANITIZE == 0)
-                static_cast<void>(
-                    heads.get(b.begin, words, sizeof(words),
-                              bytes >= memory_window::k_bytes / 4 ? sizeof(words) : memory_window::k_bytes));
+            static_cast<void>(
+                heads.get(b.begin, words, sizeof(words),
+                          bytes >= memory_window::k_bytes / 4 ? sizeof(words) : memory_window::k_bytes));
+#if POOLED_SANITIZE
+            // A stand-in says where malloc's block is, and its bytes.
+            if (std::uint64_t const at = ~words[0]; g_malloc_map.get(at) == b.begin) {
+                std::uint64_t const count = words[1] < sizeof(words) ? words[1] : sizeof(words);
+                words[0] = words[1] = 0;
+                static_cast<void>(own_memory().read(at, words, count));
+            }
+#endif
             std::size_t of = group_of_vtable(words[0], bytes);
             // A header is first, or behind an array's length or padding.
             if (of == k_none) of = group_of_header(words[0], bytes);
