@@ -83,9 +83,10 @@ public:
     }
     // The same of a hot block, which moves to the array. If blocks are dropped in the order of their addresses, the one of the 16th drop from
     // now is prefetched for writing; what is dropped in another order causes no prefetch, which would take lines from other threads. A branch
-    // instead cannot be predicted: 300 drops in random order took 6.4 ns each instead of 3.3 (Zen 4).
+    // instead cannot be predicted: 300 drops in random order took 6.5 ns each instead of 3.8 (Zen 4).
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_cold_below_stop(void* block) noexcept {
-        __builtin_prefetch(static_cast<std::byte const*>(block) + m_ahead, 1);
+        __builtin_prefetch(
+            reinterpret_cast<void const*>(address_of(block) + static_cast<std::uintptr_t>(m_ahead)), 1);
         bool const is_pushed = push_below_stop(m_hot);
         if (is_pushed) [[likely]]
             m_hot = block;
