@@ -18,7 +18,8 @@ from poolbench.results import record
 from poolbench.system.mallocs import NAMES as MALLOCS
 
 # One workload. A contender's name, or `behaves`, says how its process behaves. All others take what `ns` says, else 2
-# ns, and ours half of it, with a little noise. Started without site-packages: the tests start hundreds.
+# ns, and ours half of it, with a little noise; `hand_over` is that figure of each run. Started without site-packages:
+# the tests start hundreds.
 FAKE_BENCH = """
 import json, os, sys, time
 arguments = dict(zip(sys.argv[2::2], sys.argv[3::2]))
@@ -49,6 +50,7 @@ print(json.dumps({"workload": WORKLOAD, "variant": arguments["--variant"], "cont
                   "ops": 10, "payload": int(arguments.get("--payload", 48)), "scale": float(arguments["--scale"]),
                   "ns_per_op": ns, "malloc": "glibc", "operation": "one object", "malloc_path": "",
                   "peak_rss_bytes": 1000, "bytes_each": 64.0}
+                 | ({"hand_over_ns": HAND_OVER[len(open(log).readlines()) - 1]} if HAND_OVER else {})
                  | {n: int(arguments["--" + n]) for n in ("live", "threads") if "--" + n in arguments}))
 """
 
@@ -62,7 +64,7 @@ def program(path: Path, body: str) -> Path:
 
 def fake_bench(directory: Path, contenders=("make_shared", "pooled"), **how) -> Path:
     usual = {"optimisation": "-O3", "sleep": 0, "payloads": [48], "workload": "w", "variants": ["loop"]}
-    usual |= {"threads": 0, "live": [], "steps": []}
+    usual |= {"threads": 0, "live": [], "steps": [], "hand_over": []}
     values = {**usual, "ns": {}, "noise": 0.1, "behaves": {}, "contenders": list(contenders), **how}
     directory.mkdir(parents=True, exist_ok=True)
     head = "".join(f"{name.upper()} = {value!r}\n" for name, value in values.items())

@@ -76,6 +76,12 @@ def test_a_sample_tells_what_made_it(run):
     assert sample["figures"] == {"bytes_each": 64.0}
 
 
+def test_a_sample_is_taken_again_while_the_processors_are_further_apart_than_before(run):
+    result = run(contenders=("make_shared",), hand_over=[27, 170, 30, 171, 172, 173, 174])
+    assert result.exit_code == 0, result.stderr
+    assert [sample["figures"]["hand_over_ns"] for _, sample in read(result.path).samples] == [27, 30, 174]
+
+
 def test_crashing_and_hanging_cells_are_one_failed_cell_each_and_the_rest_is_measured(run):
     result = run("--timeout", "1", contenders=("make_shared", "crash", "hang", "exit"))
     assert result.exit_code == 1
