@@ -52,7 +52,7 @@ class Difference:
 def main_samples(results: Results, descriptions: dict[str, Description]) -> Samples:
     """Of each cell the figure it is about. A figure that is zero or less has no ratio and is left out."""
     found: Samples = {}
-    for (cell, measure), values in collect(results).items():
+    for (cell, measure), values in collect(results, paired=True).items():
         description = descriptions.get(cell.workload) or default(cell.workload)
         if measure == description.measure_of(cell.variant) and min(values) > 0:
             found[cell] = values

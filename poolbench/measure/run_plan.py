@@ -15,15 +15,14 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description, default
 from poolbench.plan.program import Program, not_built
 from poolbench.results import record
-from poolbench.results.read import Results, read
+from poolbench.results.read import MOVED, Results, hand_over, read
 from poolbench.results.store import Store
 from poolbench.system import hardware
 from poolbench.system.mallocs import Malloc
 from poolbench.where import of_sources
 
 SEED = 1  # of the order within a round
-MOVED = 2  # times the least that a word took to the other processor: a hypervisor has put them further apart
-AGAIN = 3  # samples at most that take the place of such a one, until the processors are near each other again
+AGAIN = 3  # samples at most that take the place of one while the processors are further apart than they were
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,8 @@ def measure(plan: RunPlan, states: list[State], store: Store, progress: Progress
             program = plan.program(state.cell)
             for _ in range(1 + AGAIN):
                 result = take(state.cell, program, mallocs[state.cell.malloc], plan.limit)
-                word = (result.sample or {}).get("figures", {}).get("hand_over_ns", least)
-                least = min(least, word)
+                word = hand_over(result.sample or {})
+                least = min(least, word or least)
                 if word <= MOVED * least:
                     break
             what = {"cell": state.cell.to_record(), **about, "program": program.sha256}

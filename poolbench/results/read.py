@@ -17,6 +17,7 @@ from poolbench.results.record import SCHEMA
 MACHINE = ("cpu", "cores", "memory_mib")  # by which files of one machine are known
 COMPRESSED = ".xz"  # of a file that is read alone
 BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
+MOVED = 2  # times the least that a word took to the other processor: a hypervisor has put them further apart
 
 
 @dataclass
@@ -101,6 +102,11 @@ class Results:
             return ""
         lines = ", ".join(str(number) for number in self.damaged[:5]) + (", ..." if len(self.damaged) > 5 else "")
         return f"{self.path}: {len(self.damaged)} line(s) are no records and were skipped (line {lines})"
+
+
+def hand_over(sample: dict) -> float:
+    """Nanoseconds that a word took from one of the two processors to the other; 0 where that is no part of the work."""
+    return sample.get("figures", {}).get("hand_over_ns", 0.0)
 
 
 def is_figure(value: object) -> bool:

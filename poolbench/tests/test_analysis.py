@@ -43,6 +43,24 @@ def test_of_a_worst_figure_the_largest_counts_and_no_interval_is_claimed(tmp_pat
     assert (worst["median"], worst["n"], worst["high"]) == (140, 3, math.inf)
 
 
+def test_samples_compare_where_a_word_takes_as_long_to_the_other_processor(tmp_path):
+    def taken(contender, *runs):
+        cell = support.cell(contender)
+        return [support.sample(cell, ns, figures={"hand_over_ns": word} if word else {}) for ns, word in runs]
+
+    samples = [
+        *taken("make_shared", (9, 27), (46, 170), (11, 40), (10, 28)),
+        *taken("pooled", (8, 28), (45, 172), (44, 171)),
+        *taken("new", (7, 0)),
+    ]
+    found = read(support.write(tmp_path / "r.jsonl", support.session(), *samples))
+    times = {
+        cell.contender: values for (cell, measure), values in estimate.collect(found).items() if measure == "ns_per_op"
+    }
+    assert times == {"make_shared": [9, 11, 10], "pooled": [8, 45, 44], "new": [7]}
+    assert estimate.collect(found, paired=True)[support.cell(), "ns_per_op"] == [9, 46, 11, 10]
+
+
 def test_a_row_has_its_ratio_to_the_base_on_the_same_malloc(tmp_path):
     values = {support.cell("new"): [9.0], support.cell("new", "tc"): [6.0], support.cell("make_shared", "tc"): [4.0]}
     (group,) = rows.groups(results(tmp_path, values), {})
