@@ -113,9 +113,7 @@ public:
     }
     // How many requests allocate_one() has served since it last found none, and others. Without the lock; a hint.
     [[nodiscard]] std::uint32_t served() const noexcept { return m_served.load(std::memory_order_relaxed); }
-    void add_served(std::uint32_t count) noexcept {
-        m_served.store(served() + count, std::memory_order_relaxed);
-    }
+    void add_served(std::uint32_t n) noexcept { m_served.store(served() + n, std::memory_order_relaxed); }
     void end_served() noexcept {
         if (served() != 0) m_served.store(0, std::memory_order_relaxed);
     }

@@ -93,9 +93,7 @@ inline void* central::refill_deferred(class_cache& cache, block_request const& w
     }
     cache.add_net_taken(taken);
     cache.begin_interval();
-    deferred_blocks* const rest = mine->count != 0 ? mine : mine->next;
-    if (rest != mine) mine->free();
-    deferred().put_back(rest);
+    deferred().put_back(mine);
     return block;
 }
 
@@ -204,12 +202,11 @@ inline bool cache_set::retire_classes(thread_cache& cache) noexcept {
         class_cache& one = cache.classes[c];
         if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
         central& list = (*this)[c];
-        if (!list.try_lock_for_a_moment()) {
-            if (list.defer_all(one)) continue;
+        try_scoped_lock const lock(list, false);
+        if (lock)
+            list.retire(one);
+        else if (!list.defer_all(one))
             return false;
-        }
-        unlock_at_end const lock(list);
-        list.retire(one);
     }
     return true;
 }

@@ -6,6 +6,8 @@
 
 #include "pooled/os/metadata.hpp"
 
+#include <utility>
+
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
@@ -35,9 +37,10 @@ private:
 // The deferred blocks of one class. Any thread may call, without a lock, and waits for none.
 class deferred_list : public push_list<deferred_blocks, deferred_blocks::next_of> {
 public:
-    // Requires what take_all() returned, perhaps with another batch in front, and null if there is none left. What others have pushed
-    // meanwhile fills the first batch. O(blocks that were pushed meanwhile).
+    // Requires what take_all() returned, perhaps with another batch in front; the first one may be empty. What others have pushed meanwhile
+    // fills the first batch. O(blocks that were pushed meanwhile).
     void put_back(deferred_blocks* first) noexcept {
+        if (first != nullptr && first->count == 0) std::exchange(first, first->next)->free();
         while (first != nullptr && !push_first(*first))
             for_each(take_all(), [&first](deferred_blocks& one) {
                 while (one.count != 0 && first->count != first->room)

@@ -194,8 +194,7 @@ public:
         try_scoped_lock const lock(*this, false);
         if (!lock) return;
         m_purging.bytes = m_purging.bytes - detail::smaller<std::size_t>(released, m_purging.bytes);
-        m_purging.of_chunks =
-            m_purging.of_chunks - detail::smaller<std::size_t>(released, m_purging.of_chunks);
+        m_purging.of_chunks = saturating_subtract(m_purging.of_chunks, released);
     }
 
     // Chunks of 2 MiB that were filled with small pages, because huge ones were slow to get, get those later, as their use is proved: a

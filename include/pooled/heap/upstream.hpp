@@ -186,9 +186,7 @@ private:
     static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
     // In a child, a call that began before its fork may bring the pool over its bound.
-    [[nodiscard]] std::size_t room(std::size_t taken) const noexcept {
-        return m_max - detail::smaller(taken, m_max);
-    }
+    [[nodiscard]] std::size_t room(std::size_t n) const noexcept { return m_max - detail::smaller(n, m_max); }
     // False: the call began before its thread forked, and its bytes do not count in the child.
     [[nodiscard]] bool counts(call const& one) const noexcept { return one.m_epoch == m_epoch; }
     // False: the bound does not allow it.
@@ -244,9 +242,7 @@ private:
     }
 
     // Whole granules of addresses, so that no foreign memory shares the last one. Untouched pages cost nothing.
-    [[nodiscard]] static std::size_t mapped(std::size_t bytes) noexcept {
-        return round_up(bytes, k_granule_bytes);
-    }
+    [[nodiscard]] static std::size_t mapped(std::size_t n) noexcept { return round_up(n, k_granule_bytes); }
 
     std::pmr::memory_resource* m_resource;
     std::size_t m_max;

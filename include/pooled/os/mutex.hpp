@@ -37,19 +37,17 @@ public:
             platform::pause(0);
             return m_mutex.try_lock();
         });
-        if (!is_mine) m_is_stalled.store(1, std::memory_order_relaxed);
+        if (!is_mine) m_is_stalled.store(true, std::memory_order_relaxed);
         return is_mine;
     }
     // A hint: its holder did not run when a thread last waited for it in vain.
-    [[nodiscard]] bool is_stalled() const noexcept {
-        return m_is_stalled.load(std::memory_order_relaxed) != 0;
-    }
+    [[nodiscard]] bool is_stalled() const noexcept { return m_is_stalled.load(std::memory_order_relaxed); }
     [[nodiscard]] bool try_lock() noexcept {
         return try_enter([] { return false; });
     }
     void unlock() noexcept {
         if (m_is_local) return;
-        if (is_stalled()) m_is_stalled.store(0, std::memory_order_relaxed);
+        if (is_stalled()) m_is_stalled.store(false, std::memory_order_relaxed);
         m_mutex.unlock();
         g_fork_gate.leave();
     }
@@ -71,7 +69,7 @@ private:
     raw_mutex m_mutex;
     bool m_is_local = false;
     observed<bool> m_is_patient;
-    atomic<std::uint8_t> m_is_stalled{0};
+    atomic<bool> m_is_stalled{false};
 };
 
 // A structure with a lock. Whoever takes it does the structure's on_lock() first, and on_unlock() last.

@@ -136,9 +136,8 @@ struct linux_platform : posix_platform {
 
     static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value, std::int64_t ns) noexcept {
         kept_errno const kept;
-        timespec const at_most{static_cast<time_t>(ns / 1'000'000'000),
-                               static_cast<long>(ns % 1'000'000'000)};
-        ::syscall(__NR_futex, &state, k_futex_wait, value, ns < 0 ? nullptr : &at_most, nullptr, 0);
+        timespec const most{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+        ::syscall(__NR_futex, &state, k_futex_wait, value, ns < 0 ? nullptr : &most, nullptr, 0);
     }
     static void wake_one(atomic<std::uint32_t>& state) noexcept {
         ::syscall(__NR_futex, &state, k_futex_wake, 1, nullptr, nullptr, 0);

@@ -87,9 +87,7 @@ public:
         std::size_t const left = m_left_free.load(std::memory_order_relaxed);
         if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
     }
-    void note_left_free(std::size_t bytes) noexcept {
-        m_left_free.fetch_add(bytes, std::memory_order_relaxed);
-    }
+    void note_left_free(std::size_t n) noexcept { m_left_free.fetch_add(n, std::memory_order_relaxed); }
     // So many bytes came from upstream.
     void note_grown(std::size_t bytes) noexcept {
         std::size_t const returned = m_returned.load(std::memory_order_relaxed);

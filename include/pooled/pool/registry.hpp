@@ -189,9 +189,8 @@ POOLED_CODE void registry::make_unknown() {
     prepare();
     scoped_lock const own(m_mutex);
     if (find(k_no_pool_id) != nullptr) return;
-    add(k_no_pool_id, pool_core::create({.name = "?"}, sharing::local, k_no_pool_id, *this))
-        .local_cache()
-        .gate.close();
+    pool_core& unknown = pool_core::create({.name = "?"}, sharing::local, k_no_pool_id, *this);
+    add(k_no_pool_id, unknown).local_cache().gate.close();
 }
 
 // Not function-local statics, because a fork waits for the lock. The loader's own lock comes first in the order.

@@ -50,22 +50,16 @@ struct count_header {
 
     atomic<std::uint64_t> word;
 
-    [[nodiscard]] static bool is_sole(std::uint64_t word) noexcept {
-        return word - number_in(word) == k_sole;
-    }
+    [[nodiscard]] static bool is_sole(std::uint64_t w) noexcept { return w - number_in(w) == k_sole; }
     [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
     [[nodiscard]] static bool is_observed(std::uint64_t word) noexcept { return weak_in(word) > k_no_weak; }
     [[nodiscard]] static std::int64_t owners_in(std::uint64_t word) noexcept {
         return (static_cast<std::int64_t>(word) >> k_strong_shift) + 1;
     }
     // Whether the number of observers is within its limit, after one more.
-    [[nodiscard]] static bool is_within_limit(std::uint64_t word) noexcept {
-        return weak_in(word) <= k_weak_limit;
-    }
+    [[nodiscard]] static bool is_within_limit(std::uint64_t w) noexcept { return weak_in(w) <= k_weak_limit; }
     // False also beyond the limit of owners.
-    [[nodiscard]] static bool is_owned(std::uint64_t word) noexcept {
-        return static_cast<std::int64_t>(word) >= 0;
-    }
+    [[nodiscard]] static bool is_owned(std::uint64_t w) noexcept { return static_cast<std::int64_t>(w) >= 0; }
 
     // Called when the only owner drops an object that may observe itself after its destructor has run.
     void release_owner() noexcept {
@@ -258,9 +252,7 @@ struct counted_array {
     [[nodiscard]] static T* first_in(void* block) noexcept {
         return reinterpret_cast<T*>(static_cast<std::byte*>(block) + k_offset);
     }
-    [[nodiscard]] static void* block_of(void* first) noexcept {
-        return static_cast<std::byte*>(first) - k_offset;
-    }
+    [[nodiscard]] static void* block_of(void* p) noexcept { return static_cast<std::byte*>(p) - k_offset; }
     // Requires a block in use whose count was written.
     [[nodiscard]] static std::size_t count_in(void* block) noexcept {
         instrument::expect_in_use(block);

@@ -32,12 +32,8 @@ inline constexpr std::uint64_t k_plain_numbers = k_first_type_number;
 static_assert(k_type_numbers == std::uint64_t{1} << k_type_bits && k_inlined_classes <= k_plain_numbers);
 
 // The number in a header's word.
-[[nodiscard]] constexpr std::uint64_t number_in(std::uint64_t word) noexcept {
-    return word & (k_type_numbers - 1);
-}
-[[nodiscard]] constexpr bool is_plain(std::uint64_t word) noexcept {
-    return number_in(word) < k_plain_numbers;
-}
+[[nodiscard]] constexpr std::uint64_t number_in(std::uint64_t w) noexcept { return w & (k_type_numbers - 1); }
+[[nodiscard]] constexpr bool is_plain(std::uint64_t w) noexcept { return number_in(w) < k_plain_numbers; }
 
 // Requires a word with a plain number.
 [[nodiscard]] constexpr class_index plain_class(std::uint64_t word) noexcept {

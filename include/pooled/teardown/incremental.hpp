@@ -48,9 +48,7 @@ POOLED_API void defer_or_finish(deferred d, void const* object, std::size_t obje
 [[nodiscard]] POOLED_ALWAYS_INLINE pool_core& core_of(void const* block) noexcept {
     return *g_registry.find(malloc_blocks::find_owned(block).pool_id());
 }
-[[nodiscard]] inline bool is_incremental(void const* block) noexcept {
-    return core_of(block).is_incremental();
-}
+[[nodiscard]] inline bool is_incremental(void const* p) noexcept { return core_of(p).is_incremental(); }
 
 #if POOLED_HAS_CODE
 
