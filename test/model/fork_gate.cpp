@@ -4,7 +4,7 @@
 // model. What critical sections touch is an rl::var, on which Relacy reports every unordered pair of accesses; the thread
 // that forks touches it without the lock.
 //
-//   raw_mutex     three threads, of which some sleep
+//   raw_mutex     three threads, of which some sleep; what two leave for the holder
 //   fork          a thread with a flag of its own, one that counts, one that forks, where its heirs are those of the parent
 //   two forks     two threads fork at once, one of which has a flag; a third one is inside now and then
 //   flags         a thread that ends hands its flag to another one, while a third one forks
@@ -41,6 +41,43 @@ struct lock_of_three : rl::test_suite<lock_of_three<Expected>, 3, Expected> {
     }
     void after() {
         RL_ASSERT(data($) == 6);
+        simulation::g_mappings = nullptr;
+        simulation::g_may_lose_patience = false;
+        simulation::clear();
+    }
+};
+
+// What threads leave is found by the lock's holder, or the one after it, and by nobody later.
+template <rl::test_result_e Expected>
+struct left_for_holder : rl::test_suite<left_for_holder<Expected>, 3, Expected> {
+    pooled::detail::raw_mutex lock;
+    rl::atomic<std::uint32_t> is_left;
+    rl::var<int> left[2];
+    rl::var<int> settled;
+
+    void before() {
+        model::begin_iteration();
+        is_left.store(0, rl::mo_relaxed, $);
+        settled($) = left[0]($) = left[1]($) = 0;
+    }
+    void unlock() {
+        do
+            for (std::uint32_t bits = is_left.exchange(0, rl::mo_acquire, $); bits != 0; bits &= bits - 1)
+                settled($) = settled($) + left[bits % 2 != 0 ? 0 : 1]($);
+        while (!lock.try_unlock());
+    }
+    void thread(unsigned index) {
+        if (index == 2) {
+            lock.lock();
+            return unlock();
+        }
+        left[index]($) = 1;
+        is_left.fetch_or(1U << index, rl::mo_release, $);
+        while (!lock.tell_holder())
+            if (lock.try_lock()) return unlock();
+    }
+    void after() {
+        RL_ASSERT(settled($) == 2);
         simulation::g_mappings = nullptr;
         simulation::g_may_lose_patience = false;
         simulation::clear();
@@ -240,6 +277,8 @@ int main() {
     bool ok = true;
     ok &=
         model::run<lock_of_three<k_success>>("the lock excludes threads, and wakes who sleeps", k_iterations);
+    ok &=
+        model::run<left_for_holder<k_success>>("what is left for the lock's holder is settled", k_iterations);
     ok &= model::run<fork_among_threads<k_success>>(
         "while one thread forks, no other is in a critical section", k_iterations);
     ok &= model::run<forks_at_once<k_success>>("two threads fork one after the other", k_iterations);

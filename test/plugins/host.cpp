@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <new>
 #include <string>
 #include <thread>
@@ -174,6 +175,23 @@ void exchange(side const& a, side const& b) {
         CHECK(objects.in_use() == 0);
         CHECK(test::is_valid(objects));
         objects.trim();
+    }
+
+    g_step = "a thread ends while the other side has the lock of the caches";
+    {
+        std::promise<void> has_cache;
+        std::promise<void> may_end;
+        std::thread user([&] {
+            { auto const one = a.acquire_shared(); }
+            has_cache.set_value();
+            may_end.get_future().wait();
+        });
+        has_cache.get_future().wait();
+        b.with_lock(a.object_pool(), [&] {
+            may_end.set_value();
+            user.join();
+        });
+        CHECK(test::is_valid(a.object_pool()));
     }
 
     g_step = "a deep structure of both sides";

@@ -160,6 +160,12 @@ extern "C" __attribute__((visibility("default"))) side const* plugins_side() {
         s.far_pool = own_far_pool;
         s.local_pool = own_local_pool;
         s.object_pool = own_objects;
+        s.with_lock = []([[maybe_unused]] pooled::object_pool<plain>& p, std::function<void()> const& work) {
+#if POOLED_HAS_CODE
+            pooled::detail::scoped_lock const lock(pooled::detail::object_pool_access::core(p).caches());
+#endif
+            work();
+        };
         s.exhaust = [] {
             pooled::pool small{{.name = "small", .max_bytes = 64 << 10}};
             std::vector<std::shared_ptr<plain>> all;

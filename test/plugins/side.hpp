@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <memory_resource>
@@ -79,6 +80,8 @@ struct side : narrow_side {
     pooled::pool& (*far_pool)();  // its memory lies many GiB away from that of others
     pooled::local_pool& (*local_pool)();
     pooled::object_pool<plain>& (*object_pool)();
+    // This side's code has the lock of the pool's caches while it calls `work`.
+    void (*with_lock)(pooled::object_pool<plain>&, std::function<void()> const& work);
     void (*exhaust)();  // throws pooled::exhausted
 };
 

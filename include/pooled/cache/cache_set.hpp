@@ -17,6 +17,7 @@
 // set, too, while another thread has one and does not run.
 // Invariant: what all caches hold of class c <= outside of central c.
 
+#include "pooled/base/push_list.hpp"
 #include "pooled/cache/bound_slots.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
@@ -35,7 +36,8 @@ namespace detail {
 // a pool's caches. Written only in the child, before any other thread runs there.
 POOLED_STATE(atomic<thread_state const*>, g_fork_survivor, {nullptr});
 POOLED_STATE(observed<std::uint32_t>, g_forks_survived, {});
-POOLED_STATE(atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
+// Retires and frees a cache. False: as cache_set::retire().
+POOLED_STATE(atomic<bool (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
 
 class cache_set : public lockable<cache_set> {
 public:
@@ -54,18 +56,10 @@ public:
             g_metadata.deallocate(handed, sizeof(*handed));
     }
 
-    // Retires the caches of threads that do not exist in this forked child.
-    void forget_dead() noexcept {
-        if (m_forks_survived == g_forks_survived) [[likely]]
-            return;
-        m_forks_survived = g_forks_survived;
-        thread_state const* const survivor = g_fork_survivor.load(std::memory_order_relaxed);
-        for (thread_cache& cache : m_all)
-            if (cache.owner != nullptr && cache.owner != survivor)
-                g_retire_dead.load(std::memory_order_relaxed)(cache);
-        m_holds = is_at_bound() ? 1 : 0;  // threads in stop_every() do not exist, either
-        m_are_slots_barred.store(false, std::memory_order_relaxed);
-        resume();
+    // Frees the lock, when all that other threads have left is settled. None leaves anything before it has waited for a moment, and none gets
+    // a cache meanwhile.
+    void unlock() noexcept {
+        for (settle(); !m_mutex.try_unlock(); settle()) {}
     }
 
     // Without a lock.
@@ -293,13 +287,47 @@ public:
     [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
     [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
 
-    // The cache's owner has ended, or is the caller, which is about to end. False: there is no memory, and another thread has the lock of a
-    // class, and does not run.
+    // Of a thread that ends, which has announced itself in the cache's gate, found that this is neither closed nor closing, and does not use
+    // the cache any more: it retires it, or leaves that to the lock's holder, if this one does not run. Without a lock.
+    void leave(thread_cache& cache) noexcept {
+        as_outsider([&] {
+            cache.gate.leave();
+            try_scoped_lock const lock(*this, false);
+            m_ended.push(cache);
+            tell_holder();
+        });
+    }
+    // Calls work() without a lock. The pool is not destroyed meanwhile, nor is are_all_outside() true.
+    template <class Work>
+    void as_outsider(Work&& work) noexcept {
+        fork_pass const pass;
+        m_outsiders.announce();
+        work();
+        m_outsiders.leave();
+    }
+    // Called as an outsider: something was left for the lock's holder, or the next one. release: pairs with the acquire in settle().
+    void tell_holder() noexcept {
+        m_is_left.exchange(1, std::memory_order_release);
+        while (!m_mutex.tell_holder())
+            if (try_lock()) return unlock();
+    }
+    // Does what is left for the lock's holder, also by threads that do not exist in this forked child. In the copy of the library that made
+    // the set. False: there is no memory, and another thread has the lock of a class, and does not run.
+    bool settle() noexcept {
+        bool const is_forked = m_forks_survived != g_forks_survived;
+        return (m_is_left.load(std::memory_order_relaxed) == 0 && !is_forked) || m_settle(*this);
+    }
+
+    // The cache's owner has ended. False: there is no memory, and another thread has the lock of a class, and does not run.
     bool retire(thread_cache& cache) noexcept { return retire_classes(cache) && (unlink(cache), true); }
     // The first part of it. For the owner inside its open gate, or with the lock.
     bool retire_classes(thread_cache& cache) noexcept;
 
-    // Afterwards, no owner enters its cache again, and each will free it. Requires that every owner is stopped, and the registry's lock.
+    // Of those who close the pool: afterwards, if are_all_outside(), no thread calls leave(), until it is set to false.
+    void set_closing(bool is) noexcept {
+        for_each([is](thread_cache& one) { one.gate.set_closing(is); });
+    }
+    // Afterwards, no owner enters its cache again, and each will free it. Requires that every owner is stopped and waits for that.
     void abandon_all() noexcept {
         for (thread_cache& cache : m_all) {
             unlink(cache);
@@ -356,8 +384,32 @@ private:
     template <class>
     friend struct record_access;
     friend lockable;
-    void on_lock() noexcept { forget_dead(); }
-    void on_unlock() noexcept {}
+    void on_lock() noexcept { static_cast<void>(settle()); }
+    bool settle_own() noexcept {
+        m_is_left.exchange(0, std::memory_order_acquire);
+        auto const retire_ended = [this](thread_cache& cache) {
+            if (g_retire_dead.load(std::memory_order_relaxed)(cache)) return;
+            cache.owner = ended(cache);
+            m_ended.push(cache);
+            m_is_left.exchange(1, std::memory_order_relaxed);
+        };
+        decltype(m_ended)::for_each(m_ended.take_all(), retire_ended);
+        if (m_forks_survived != g_forks_survived) {
+            m_forks_survived = g_forks_survived;
+            thread_state const* const survivor = g_fork_survivor.load(std::memory_order_relaxed);
+            for (thread_cache& cache : m_all)
+                if (cache.owner != nullptr && cache.owner != survivor && cache.owner != ended(cache))
+                    retire_ended(cache);
+            m_holds = is_at_bound() ? 1 : 0;  // threads in stop_every() do not exist, either
+            m_are_slots_barred.store(false, std::memory_order_relaxed);
+            resume();
+        }
+        return m_ended.empty();
+    }
+    // The owner of a cache that was not retired at once: a new thread may have the thread_state of the old one.
+    [[nodiscard]] static thread_state* ended(thread_cache& cache) noexcept {
+        return reinterpret_cast<thread_state*>(&cache);
+    }
     [[nodiscard]] static bool is_others(thread_cache const& cache) noexcept {
         return cache.owner != nullptr && cache.owner != &t_state();
     }
@@ -419,6 +471,7 @@ private:
                                     bool is_locked = false) noexcept;
 
     central::context m_pool;
+    bool (*const m_settle)(cache_set&) noexcept = [](cache_set& one) noexcept { return one.settle_own(); };
     std::uint32_t m_forks_survived;
     std::uint32_t m_holds = 0;  // gates stay stopped: one at the bound, one for each thread in stop_every()
     bool m_has_recycled = false;
@@ -426,7 +479,10 @@ private:
     std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
-    shared_gate m_outsiders;  // threads without a cache
+    // Whose owners have ended; they are in m_all, too.
+    push_list<thread_cache, thread_cache::next_of> m_ended;
+    atomic<std::uint32_t> m_is_left{0};  // 1: settle() has something to do
+    shared_gate m_outsiders;             // threads without a cache
     // It is no array of central: compilers inline its constructor once for each class, 139 s of GCC 12 under a sanitizer.
     alignas(central) std::array<std::byte, k_lists * sizeof(central)> m_central;
 };

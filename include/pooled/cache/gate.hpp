@@ -74,13 +74,11 @@ public:
     }
     // As stop(), for a fork: the owner resumes its gate when it next needs it, so a fork writes to each page once.
     void stop_for_fork() noexcept {
-        if (m_state.load(std::memory_order_relaxed) == k_closed) return;
+        if (state() == k_closed) return;
         m_state.store(k_stopped_for_fork, std::memory_order_relaxed);
         m_limit.store(0, std::memory_order_relaxed);
     }
-    [[nodiscard]] bool is_stopped_for_fork() const noexcept {
-        return m_state.load(std::memory_order_relaxed) == k_stopped_for_fork;
-    }
+    [[nodiscard]] bool is_stopped_for_fork() const noexcept { return state() == k_stopped_for_fork; }
 
     // The fork did not wait for the owner. `stays`: it was stopped before, and stays so.
     void give_up_fork(bool stays) noexcept {
@@ -97,8 +95,16 @@ public:
     }
     // A fork has waited for the owner.
     [[nodiscard]] bool is_taken() const noexcept {
-        return m_state.load(std::memory_order_relaxed) == k_taken || is_stopped_for_fork();
+        return state() == k_taken || is_stopped_for_fork() || is_closing();
     }
+
+    // Closing thread only: begins to close its own gate, or one that it has taken, or gives that up. An owner that has announced itself and
+    // finds the gate closing must leave; the closing thread passes a sequentially consistent fence, and waits for is_idle().
+    void set_closing(bool is) noexcept {
+        if (is || is_closing())
+            m_state.store(is ? k_closing : is_open() ? k_open : k_taken, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool is_closing() const noexcept { return state() == k_closing; }
 
     // acquire: pairs with the release in leave(); what the owner did to the cache is seen.
     [[nodiscard]] bool is_idle() const noexcept { return m_busy.load(std::memory_order_acquire) == 0; }
@@ -121,10 +127,13 @@ public:
     }
 
 private:
+    [[nodiscard]] std::uint32_t state() const noexcept { return m_state.load(std::memory_order_relaxed); }
+
     static constexpr std::uint32_t k_open = 0;  // or stopped
     static constexpr std::uint32_t k_taken = 1;
     static constexpr std::uint32_t k_stopped_for_fork = 2;
     static constexpr std::uint32_t k_closed = 3;
+    static constexpr std::uint32_t k_closing = 4;  // and taken
 
     std_atomics::atomic<std::uint32_t> m_busy{0};
     std_atomics::atomic<std::uint32_t> m_state{k_open};

@@ -32,8 +32,10 @@ struct far_array {
     thread_state* owner;
     std::uint32_t count;          // number of caches that follow
     list_links<far_array> links;  // the registry's list
+    far_array* next;              // in that of ended threads
 
     [[nodiscard]] thread_cache** caches() noexcept { return reinterpret_cast<thread_cache**>(this + 1); }
+    static far_array*& next_of(far_array& one) noexcept { return one.next; }
     [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t count) noexcept {
         return sizeof(far_array) + count * sizeof(thread_cache*);
     }
@@ -59,7 +61,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     std::uint32_t pool_id = 0;
     observed<std::uint32_t> slow_calls;  // of the owner; unchanged: the owner is idle
     std::uint32_t slow_calls_seen = 0;   // guarded by the lock of the pool's caches
-    plain<pool_core*> core = nullptr;    // null once the pool is closed: guarded by the registry's lock
+    plain<pool_core*> core = nullptr;    // null once the pool is closed: the owner finds its gate closed, too
     thread_state* owner = nullptr;       // null: belongs to a local_pool
     list_links<thread_cache> owned;      // the owner's list: owner only
     list_links<thread_cache, plain<thread_cache*>> links;  // the pool's: guarded by the lock of its caches
@@ -67,12 +69,13 @@ struct alignas(2 * k_cache_line) thread_cache {
     // What the thread caches at most, but for the first array of each small class. Of each large class that is not inlined that is one
     // block, which has no array.
     static constexpr std::size_t k_most_bytes = std::size_t{4} << 20;
-    observed<std::size_t> large_bytes;    // of these blocks; one of any size may be cached
-    std::size_t array_bytes = 0;          // of the blocks that arrays have room for: owner only
-    thread_cache* next_closed = nullptr;  // in thread_state::closed
+    observed<std::size_t> large_bytes;  // of these blocks; one of any size may be cached
+    std::size_t array_bytes = 0;        // of the blocks that arrays have room for: owner only
+    thread_cache* next_left = nullptr;  // in thread_state::closed, or in that of ended threads
     alignas(k_cache_line) class_cache classes[k_class_count];
     thread_deferred deferred;
 
+    static thread_cache*& next_of(thread_cache& cache) noexcept { return cache.next_left; }
     // Where the cache of a class is, in bytes: a constant for a class known at compile time, so that code out of line does not
     // multiply.
     [[nodiscard]] static constexpr std::size_t offset_of(class_index c) noexcept {
@@ -177,8 +180,7 @@ struct thread_state {
     bool ended = false;  // it has run: the thread has no caches any more
     intrusive_list<thread_cache, thread_cache*, owned_links> owned;
     // Those of closed pools, which the thread must still free.
-    static thread_cache*& next_closed(thread_cache& cache) noexcept { return cache.next_closed; }
-    push_list<thread_cache, next_closed> closed;
+    push_list<thread_cache, thread_cache::next_of> closed;
 
     observed<bool>
         is_waiting;  // for deferred objects that other threads destroy, and may not wait for those of this one

@@ -51,6 +51,15 @@ public:
         m_mutex.unlock();
         g_fork_gate.leave();
     }
+    // Do what those of raw_mutex do.
+    [[nodiscard]] bool tell_holder() noexcept { return m_mutex.tell_holder(); }
+    [[nodiscard]] bool try_unlock() noexcept {
+        if (m_is_local) return true;
+        if (is_stalled()) m_is_stalled.store(0, std::memory_order_relaxed);
+        if (!m_mutex.try_unlock()) return false;
+        g_fork_gate.leave();
+        return true;
+    }
 
 private:
     template <class>

@@ -3,7 +3,8 @@
 
 // A lock of 4 bytes, for short critical sections on slow paths.
 //
-//   0 free   1 held   2 held, and a thread may sleep            (Drepper, "Futexes are tricky", 2011, mutex 2)
+//   0 free   1 held   3 held, and a thread may sleep            (Drepper, "Futexes are tricky", 2011, mutex 2)
+//   + 4      a thread has left something for the holder, who does not free the lock before it has looked
 //
 // Not std::mutex: this one is used until the process ends, so its destructor must be trivial, and a waiting thread spins before
 // it calls the system (see wait()).
@@ -48,12 +49,13 @@ public:
     POOLED_NOINLINE bool wait(unsigned attempts, std::int64_t ns = -1) noexcept {
         if (spin(attempts)) return true;
         std::int64_t const end = ns < 0 ? 0 : platform::time() + ns;
-        while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free) {
+        for (;;) {
+            std::uint32_t const seen = m_state.fetch_or(k_contended, std::memory_order_acquire);
+            if ((seen & k_held) == 0) return true;
             std::int64_t const left = ns < 0 ? ns : end - platform::time();
             if (ns >= 0 && left <= 0) return false;  // the holder wakes nobody then, or another one
-            platform::wait_while(m_state, k_contended, left);
+            platform::wait_while(m_state, seen | k_contended, left);
         }
-        return true;
     }
 
     // release: pairs with the acquires in try_lock and wait.
@@ -61,12 +63,30 @@ public:
         if (m_state.exchange(k_free, std::memory_order_release) == k_contended) platform::wake_one(m_state);
     }
 
+    // The next two are for a lock whose holder other threads tell that they have left something. False: nobody has the lock. release: pairs
+    // with the acquire in try_unlock().
+    [[nodiscard]] bool tell_holder() noexcept {
+        std::uint32_t seen = m_state.load(std::memory_order_relaxed);
+        while (seen != k_free &&
+               !m_state.compare_exchange_strong(seen, seen | k_left, std::memory_order_release)) {}
+        return seen != k_free;
+    }
+    // Instead of unlock(). False: something was left since the last call; the caller still has the lock. release: as in unlock.
+    [[nodiscard]] bool try_unlock() noexcept {
+        std::uint32_t seen = k_held;
+        while (!m_state.compare_exchange_strong(seen, k_free, std::memory_order_release))
+            if ((seen & k_left) != 0) return m_state.fetch_sub(k_left, std::memory_order_acquire), false;
+        if (seen == k_contended) platform::wake_one(m_state);
+        return true;
+    }
+
 protected:
     template <class>
     friend struct record_access;
     static constexpr std::uint32_t k_free = 0;
     static constexpr std::uint32_t k_held = 1;
-    static constexpr std::uint32_t k_contended = 2;
+    static constexpr std::uint32_t k_contended = 3;
+    static constexpr std::uint32_t k_left = 4;
 
     std_atomics::atomic<std::uint32_t> m_state{k_free};
 };

@@ -148,15 +148,17 @@ public:
     }
 
 private:
-    // Under the registry's lock, so that no thread that has one of its caches ends now but inside its open gate; and that of the caches, so
-    // that none that returns the last block destroys the core. Must wait: an owner is inside its cache, another thread has a lock that is
-    // needed and does not run, or the background thread works on the pool.
+    // Under the registry's lock, because of the background thread; and that of the caches, so that none that returns the last block destroys
+    // the core. Must wait: an owner is inside its cache, another thread has a lock that is needed and does not run, or the background thread
+    // works on the pool.
     enum class closing : unsigned char { must_wait, is_done, was_last };
     [[nodiscard]] closing try_close() noexcept {
         scoped_lock const lock(g_registry);
         if (g_registry.is_worked_on(*this) || !caches().try_lock_for_a_moment()) return closing::must_wait;
-        bool const is_closed =
-            caches().stop() && caches().leave_bound() && caches().are_all_outside() && memory().close();
+        bool is_closed = caches().stop() && caches().leave_bound();
+        if (is_closed) caches().set_closing(true);
+        is_closed = is_closed && caches().are_all_outside() && caches().settle() && memory().close();
+        caches().set_closing(false);
         bool const is_last = is_closed && memory().drop_references();
         caches().unlock();
         return !is_closed ? closing::must_wait : is_last ? closing::was_last : closing::is_done;

@@ -9,8 +9,8 @@
 // Each copy of the library's state (plugins/copies.hpp) has a registry. All use the default pool of the first copy that makes a pool, so
 // inlined code that returns blocks to "the" default pool is correct in each copy. A core of another copy is foreign (pool/foreign.hpp).
 //
-// Any thread may call. find() is one load. The registry's lock is taken once for what a process has once, where a pool ends, and where a
-// thread ends whose gate another one has stopped; nobody else waits for it. After it: the locks of a pool (pool/memory.hpp).
+// Any thread may call. find() is one load. The registry's lock is taken once for what a process has once, and where a pool ends; nobody else
+// waits for it. After it: the locks of a pool (pool/memory.hpp).
 
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/options.hpp"
@@ -104,8 +104,10 @@ private:
     static bool return_large(thread_cache& cache) noexcept;
     static void return_small(thread_cache& cache) noexcept;
     [[nodiscard]] static bool end_caches(thread_state& state) noexcept;
+    static void forget(thread_state& state, thread_cache& cache) noexcept;
     [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id, bool may_wait) noexcept;
     void free(far_array& one) noexcept;
+    void free_ended() noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
 
     void prepare();
@@ -137,6 +139,8 @@ private:
     // All zero bytes until used: no page of a program's file.
     atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
     intrusive_list<far_array> m_far_arrays;
+    // Of threads that have ended; they are in m_far_arrays, too.
+    push_list<far_array, far_array::next_of> m_ended;
     std::uintptr_t m_exit_key = 0;  // of end_thread()
     bool m_has_exit_key = false;
     memory_copy m_copy;
@@ -212,9 +216,9 @@ inline void registry::prepare() {
     };
     g_local_users.make_key();
     auto const retire_dead = [](thread_cache& cache) noexcept {
-        for (unsigned attempt = 0; !cache.core->retire(cache); ++attempt)
-            platform::pause(attempt);
-        g_metadata.deallocate(&cache, sizeof(thread_cache));
+        bool const is_retired = cache.core->retire(cache);
+        if (is_retired) g_metadata.deallocate(&cache, sizeof(thread_cache));
+        return is_retired;
     };
     g_retire_dead.store(retire_dead, std::memory_order_relaxed);
     // Static objects that are older than the first pool are destroyed after this runs, younger ones before.
@@ -252,7 +256,8 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id,
     std::uint32_t const count = detail::larger(id - k_far_slot + 1, 2 * old_count + 64);
     void* const memory = own ? g_metadata.try_allocate_zeroed(far_array::bytes(count)) : nullptr;
     if (memory == nullptr) return nullptr;
-    auto* const grown = ::new (memory) far_array{&state, count, {}};
+    free_ended();
+    auto* const grown = ::new (memory) far_array{&state, count, {}, nullptr};
     if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
     m_far_arrays.push_front(*grown);
     if (old != nullptr) free(*old);
@@ -260,9 +265,13 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id,
     return state.entry(id);
 }
 
+// These two require the lock.
 inline void registry::free(far_array& one) noexcept {
     m_far_arrays.remove(one);
     g_metadata.deallocate(&one, far_array::bytes(one.count));
+}
+inline void registry::free_ended() noexcept {
+    decltype(m_ended)::for_each(m_ended.take_all(), [this](far_array& one) { free(one); });
 }
 
 POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexcept {
@@ -304,12 +313,16 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
     return cache;
 }
 
-// Requires a cache that is no longer linked to its pool.
-inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
+// The thread does not find its cache any more.
+inline void registry::forget(thread_state& state, thread_cache& cache) noexcept {
     state.owned.remove(cache);
     if (thread_cache** const entry = state.entry(cache.pool_id); entry != nullptr && *entry == &cache)
         state.set(entry, nullptr);
     state.forget(&cache);
+}
+// Requires a cache that is no longer linked to its pool.
+inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
+    forget(state, cache);
     cache.release();
     g_metadata.deallocate(&cache, sizeof(thread_cache));
 }
@@ -349,29 +362,31 @@ inline void registry::return_small(thread_cache& cache) noexcept {
     cache.gate.leave();
 }
 
-// Unlinks the caches of the calling thread, which is about to end: inside its gate, if that is open, as no pool is closed meanwhile, else
-// with the registry's lock. False: must wait for another thread, and holds no lock.
+// Leaves the caches of the calling thread, which is about to end, to their pools. No pool is closed while a thread has announced itself in a
+// gate that is not closing. False: must wait for a thread that closes a pool, or for a fork.
 inline bool registry::end_caches(thread_state& state) noexcept {
-    auto const retire = [](thread_cache& cache) {
-        try_scoped_lock const lock(cache.core->caches(), false);
-        return lock && cache.core->retire(cache);
-    };
     while (thread_cache* const cache = state.owned.first()) {
         fork_pass const pass;
         cache->gate.announce();
-        bool const is_retired = cache->gate.is_open() && retire(*cache);
-        cache->gate.leave();
-        // acquire, in is_closed(): the thread that closes the pool has finished with its cache.
-        if (!is_retired && !cache->gate.is_closed()) {
-            try_scoped_lock const own(g_registry.m_mutex, false);
-            if (!own || (cache->core != nullptr && !retire(*cache))) return false;
+        // First: a gate that is closing may be closed at the next look.
+        if (cache->gate.is_closing()) {
+            cache->gate.leave();
+            return false;
         }
-        disown(state, *cache);
+        // acquire, in is_closed(): the thread that closes the pool has finished with its cache.
+        if (cache->gate.is_closed()) {
+            disown(state, *cache);
+        } else {
+            forget(state, *cache);
+            cache->core->caches().leave(*cache);
+        }
     }
     static_cast<void>(state.closed.take_all());
     if (state.far_caches == nullptr) return true;
-    try_scoped_lock const own(g_registry.m_mutex, false);
-    return own && (g_registry.free(*std::exchange(state.far_caches, nullptr)), true);
+    fork_pass const pass;
+    g_registry.m_ended.push(*std::exchange(state.far_caches, nullptr));
+    if (try_scoped_lock const own(g_registry.m_mutex); own) g_registry.free_ended();
+    return true;
 }
 
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
@@ -400,7 +415,8 @@ inline void registry::end_thread(void* argument) noexcept {
 // O(threads · near pools + pools).
 inline void registry::before_fork() noexcept {
     if (g_fork_gate.has_given_up()) return;  // other threads may be changing all of this
-    g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
+    g_registry.free_ended();
+    g_registry.for_each_core([](pool_core& core) { core.caches().settle(); });
     auto const each_gate = [](auto&& visit) {
         for (far_array& each : g_registry.m_far_arrays)
             if (each.owner != &t_state()) visit(each.owner->far_gate, false);
@@ -443,6 +459,7 @@ inline void registry::begin_anew() noexcept {
     ::new (static_cast<void*>(&g_metadata)) metadata_arena;
     ::new (static_cast<void*>(&g_registry.m_mutex)) detail::mutex;
     g_registry.m_far_arrays = {};
+    static_cast<void>(g_registry.m_ended.take_all());
     g_registry.m_worked_on = nullptr;
     t_state().forget_caches();
     g_dead_cores.begin_anew();

@@ -11,6 +11,7 @@
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/no_metadata.hpp"
+#include "support/preempted_holder.hpp"
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -19,11 +20,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <future>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -102,35 +105,12 @@ private:
     std::thread m_thread;
 };
 
-// While it exists, a thread has a lock, by default that of the class of 64 bytes, unless something waits for that for so long that a test
-// would not end otherwise.
-class preempted_holder {
+class preempted_holder : public test::preempted_holder {
 public:
     explicit preempted_holder(pooled::pool& pool)
         : preempted_holder(test::core_of(pool).caches()[class_for(64, 8)]) {}
     template <class Lock>
-    explicit preempted_holder(Lock& held)
-        : m_thread([this, &held] {
-              while (!held.try_lock_for_a_moment()) {}
-              unlock_at_end const lock(held);
-              m_has_lock.set_value();
-              m_was_in_the_way =
-                  m_may_leave.get_future().wait_for(std::chrono::seconds(20)) != std::future_status::ready;
-          }) {
-        m_has_lock.get_future().wait();
-    }
-    // False: something waited for it.
-    [[nodiscard]] bool leave() {
-        m_may_leave.set_value();
-        m_thread.join();
-        return !m_was_in_the_way;
-    }
-
-private:
-    std::promise<void> m_has_lock;
-    std::promise<void> m_may_leave;
-    bool m_was_in_the_way = false;
-    std::thread m_thread;
+    explicit preempted_holder(Lock& held) : test::preempted_holder(held) {}
 };
 
 class a_lock_of_a_class : public testing::Test {
@@ -896,6 +876,114 @@ TEST_F(a_lock_of_a_class, of_the_caches_that_is_held_all_the_time_stops_no_threa
     EXPECT_TRUE(holder.leave());
     user.join();
     expect_nothing_lost();
+}
+
+// A thread that has caches of pools near and far, and ends when it is told to.
+class ending_thread {
+public:
+    explicit ending_thread(std::function<void()> use)
+        : m_thread([this, use] {
+              use();
+              m_has_caches.set_value();
+              m_may_end.get_future().wait();
+          }) {
+        m_has_caches.get_future().wait();
+    }
+    void end() {
+        m_may_end.set_value();
+        m_thread.join();
+    }
+
+private:
+    std::promise<void> m_has_caches;
+    std::promise<void> m_may_end;
+    std::thread m_thread;
+};
+
+TEST_F(a_lock_of_a_class, of_the_caches_that_is_held_all_the_time_stops_no_thread_that_ends) {
+    std::array<std::optional<ending_thread>, 3> threads;
+    for (auto& one : threads)
+        one.emplace([&] { use(1); });
+    preempted_holder holder(test::core_of(pool).caches());
+    for (auto& one : threads)
+        one->end();
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(pool.stats().threads, 0U) << "the lock's holder retires their caches";
+    exchanged.drain([&](block b) { deallocate(pool, b); });
+    expect_nothing_lost();
+}
+
+// While another thread looks into its cache, as one that was preempted there.
+TEST_F(a_lock_of_a_class, of_the_caches_that_is_held_by_a_thread_that_stopped_all_stops_no_thread_that_ends) {
+    cache_set& caches = test::core_of(pool).caches();
+    ending_thread thread([&] { use(1); });
+    std::promise<void> is_over;
+    std::promise<void> may_resume;
+    std::thread thief([&] {
+        scoped_lock const lock(caches);
+        EXPECT_TRUE(caches.stop());
+        is_over.set_value();
+        EXPECT_EQ(may_resume.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+        caches.resume();
+    });
+    is_over.get_future().wait();
+    thread.end();
+    may_resume.set_value();
+    thief.join();
+    EXPECT_EQ(caches.count(), 0U);
+    exchanged.drain([&](block b) { deallocate(pool, b); });
+    expect_nothing_lost();
+}
+
+TEST_F(a_lock_of_a_class, or_the_registrys_that_is_held_all_the_time_stops_no_thread_that_ends) {
+    constexpr std::size_t k_bytes = 1000;
+    std::vector<std::unique_ptr<pooled::pool>> pools;
+    for (std::size_t i = 0; i < 40; ++i)
+        pools.push_back(std::make_unique<pooled::pool>(pooled::pool_options{.max_bytes = 1U << 20}));
+    std::vector<void*> all;
+    ending_thread thread([&] {
+        for (auto const& one : pools)
+            one->deallocate(one->allocate(k_bytes), k_bytes);
+        while (void* const p = pools.front()->try_allocate(k_bytes))  // now it is at its bound
+            all.push_back(p);
+    });
+    {
+        preempted_holder holder(record_access<of_this_test>::lock_of(g_registry));
+        preempted_holder near_one(test::core_of(*pools.front()).caches());
+        preempted_holder far_one(test::core_of(*pools.back()).caches());
+        thread.end();
+        EXPECT_TRUE(holder.leave());
+        EXPECT_TRUE(near_one.leave());
+        EXPECT_TRUE(far_one.leave());
+    }
+    for (auto const& one : pools)
+        EXPECT_EQ(one->stats().threads, 0U);
+    for (void* const p : all)
+        pools.front()->deallocate(p, k_bytes);
+    for (auto const& one : pools) {
+        EXPECT_EQ(one->stats().in_use, 0U);
+        EXPECT_TRUE(test::is_valid(*one));
+    }
+    ending_thread([&] { pools.back()->deallocate(pools.back()->allocate(k_bytes), k_bytes); }).end();
+}
+
+// Each pool is destroyed while threads that have used it end.
+TEST_F(a_lock_of_a_class, is_left_nothing_by_threads_that_end_after_their_pool) {
+    for (std::size_t round = 0; round < scaled(500, 100); ++round) {
+        auto mine = std::make_unique<pooled::pool>();
+        std::atomic<std::size_t> ready{0};
+        std::vector<std::thread> threads;
+        for (std::size_t i = 0; i < 3; ++i)
+            threads.emplace_back([&] {
+                mine->deallocate(mine->allocate(64), 64);
+                ++ready;
+            });
+        while (ready != threads.size())
+            std::this_thread::yield();
+        mine.reset();
+        for (std::thread& one : threads)
+            one.join();
+    }
 }
 
 // That of the library's own records, which all pools share.

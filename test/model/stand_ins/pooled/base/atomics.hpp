@@ -51,6 +51,11 @@ public:
         m_newest = before - amount;
         return before;
     }
+    T fetch_or(T bits, std::memory_order order) noexcept {
+        T before = m_newest;
+        while (!compare_exchange_strong(before, static_cast<T>(before | bits), order)) {}
+        return before;
+    }
     bool compare_exchange_strong(T& expected, T to, std::memory_order order,
                                  std::memory_order = std::memory_order_relaxed) noexcept {
         std::uint64_t known = word(expected);

@@ -20,19 +20,42 @@ public:
     static constexpr unsigned k_attempts = 0;
     static constexpr unsigned k_patient_attempts = 0;
 
-    void lock() noexcept { simulation::lock(this); }
+    void lock() noexcept {
+        simulation::lock(this);
+        m_state = k_held;
+    }
     bool wait(unsigned, std::int64_t ns = -1) noexcept {
-        ns < 0 ? simulation::lock(this) : simulation::yield();
+        ns < 0 ? lock() : simulation::yield();
         return ns < 0;
     }
     [[nodiscard]] bool spin(unsigned) noexcept { return false; }
-    [[nodiscard]] bool try_lock() noexcept { return simulation::try_lock(this); }
-    void unlock() noexcept { simulation::unlock(this); }
+    [[nodiscard]] bool try_lock() noexcept {
+        bool const is_mine = simulation::try_lock(this);
+        if (is_mine) m_state = k_held;
+        return is_mine;
+    }
+    void unlock() noexcept {
+        m_state = k_free;
+        simulation::unlock(this);
+    }
+    // No other thread runs within one of these but where it calls the simulation.
+    [[nodiscard]] bool tell_holder() noexcept {
+        if (m_state != k_free) m_state = k_left;
+        return m_state != k_free;
+    }
+    [[nodiscard]] bool try_unlock() noexcept {
+        bool const may_free = m_state == k_held;
+        may_free ? unlock() : static_cast<void>(m_state = k_held);
+        return may_free;
+    }
 
 private:
     template <class>
     friend struct record_access;
-    std::uint32_t m_state = 0;  // only its address matters
+    static constexpr std::uint32_t k_free = 0;
+    static constexpr std::uint32_t k_held = 1;
+    static constexpr std::uint32_t k_left = 2;
+    std::uint32_t m_state = k_free;
 };
 
 }  // namespace detail
