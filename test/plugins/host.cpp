@@ -11,6 +11,7 @@
 #include <link.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -178,11 +179,13 @@ void exchange(side const& a, side const& b) {
     }
 
     g_step = "a thread ends while the other side has the lock of the caches";
-    {
+    if (b.with_lock != nullptr) {
         std::promise<void> has_cache;
         std::promise<void> may_end;
         std::thread user([&] {
-            { auto const one = a.acquire_shared(); }
+            std::vector<std::shared_ptr<plain>> some;  // more than its cache takes
+            for (int i = 0; i < 10; ++i)
+                some.push_back(a.acquire_shared());
             has_cache.set_value();
             may_end.get_future().wait();
         });
@@ -191,6 +194,30 @@ void exchange(side const& a, side const& b) {
             may_end.set_value();
             user.join();
         });
+        CHECK(a.object_pool().in_use() == 0);
+        CHECK(test::is_valid(a.object_pool()));
+    }
+    g_step = "an object is released by the other side while this one has the lock of the caches";
+    if (a.with_lock != nullptr) {
+        std::vector<std::shared_ptr<plain>> some;
+        for (int i = 0; i < 10; ++i)
+            some.push_back(b.acquire_shared_in(a.object_pool()));
+        std::promise<void> has_lock;
+        std::atomic<bool> is_released{false};
+        std::thread user([&] {
+            has_lock.get_future().wait();
+            some.clear();
+            is_released = true;
+        });
+        bool is_left = false;
+        a.with_lock(a.object_pool(), [&] {
+            has_lock.set_value();
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            is_left = is_released;
+        });
+        user.join();
+        CHECK(!is_left || a.state() == b.state());  // what the one leaves, the other cannot free
+        CHECK(a.object_pool().in_use() == 0);
         CHECK(test::is_valid(a.object_pool()));
     }
 

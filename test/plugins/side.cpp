@@ -160,12 +160,14 @@ extern "C" __attribute__((visibility("default"))) side const* plugins_side() {
         s.far_pool = own_far_pool;
         s.local_pool = own_local_pool;
         s.object_pool = own_objects;
-        s.with_lock = []([[maybe_unused]] pooled::object_pool<plain>& p, std::function<void()> const& work) {
+        s.acquire_shared_in = [](pooled::object_pool<plain>& p) { return p.acquire(); };
+        s.state = []() -> void const* { return &pooled::detail::g_registry; };
 #if POOLED_HAS_CODE
+        s.with_lock = [](pooled::object_pool<plain>& p, std::function<void()> const& work) {
             pooled::detail::scoped_lock const lock(pooled::detail::object_pool_access::core(p).caches());
-#endif
             work();
         };
+#endif
         s.exhaust = [] {
             pooled::pool small{{.name = "small", .max_bytes = 64 << 10}};
             std::vector<std::shared_ptr<plain>> all;

@@ -80,7 +80,9 @@ struct side : narrow_side {
     pooled::pool& (*far_pool)();  // its memory lies many GiB away from that of others
     pooled::local_pool& (*local_pool)();
     pooled::object_pool<plain>& (*object_pool)();
-    // This side's code has the lock of the pool's caches while it calls `work`.
+    std::shared_ptr<plain> (*acquire_shared_in)(pooled::object_pool<plain>&);
+    void const* (*state)();
+    // This side's code has the lock of the pool's caches while it calls `work`. Null with the compiled library, which declares no lock.
     void (*with_lock)(pooled::object_pool<plain>&, std::function<void()> const& work);
     void (*exhaust)();  // throws pooled::exhausted
 };

@@ -280,10 +280,13 @@ public:
     void end_bar() noexcept;
     // Whether no thread is in while_at_bound() that has not seen what the caller did before.
     [[nodiscard]] bool are_all_outside() noexcept;
-    // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
-    // bound only while a thread looks for memory.
-    void add_recycled() noexcept { m_has_recycled = true; }
-    [[nodiscard]] bool has_recycled() const noexcept { return m_has_recycled; }
+    // The threads' caches also hold the recycled objects of `list`, an extension which needs no memory to serve them: the pool is at its
+    // bound only while a thread looks for memory. settle() calls settle_list(list).
+    void add_recycled(void* list, void (*settle_list)(void*) noexcept) noexcept {
+        m_recycled = list;
+        m_settle_recycled = settle_list;
+    }
+    [[nodiscard]] bool has_recycled() const noexcept { return m_recycled != nullptr; }
     [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
     [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
 
@@ -404,6 +407,7 @@ private:
             m_are_slots_barred.store(false, std::memory_order_relaxed);
             resume();
         }
+        if (m_settle_recycled != nullptr) m_settle_recycled(m_recycled);
         return m_ended.empty();
     }
     // The owner of a cache that was not retired at once: a new thread may have the thread_state of the old one.
@@ -474,7 +478,8 @@ private:
     bool (*const m_settle)(cache_set&) noexcept = [](cache_set& one) noexcept { return one.settle_own(); };
     std::uint32_t m_forks_survived;
     std::uint32_t m_holds = 0;  // gates stay stopped: one at the bound, one for each thread in stop_every()
-    bool m_has_recycled = false;
+    void* m_recycled = nullptr;
+    void (*m_settle_recycled)(void*) noexcept = nullptr;
     bound_slots m_slots;  // empty unless at the bound
     std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches

@@ -67,7 +67,7 @@ public:
     // Defers the older half of a cache that does not take `block`, and the block.
     [[nodiscard]] bool defer_half(class_cache& cache, void* block) noexcept;
     // Defers a block of a thread that has no cache, or may not use it. Fills the batch that came last: O(1), and 9 bytes of metadata.
-    [[nodiscard]] bool defer_one(void* block) noexcept;
+    [[nodiscard]] bool defer_one(void* block) noexcept { return deferred().put(block); }
     // Defers all blocks of a cache, whose owner ends.
     [[nodiscard]] bool defer_all(class_cache& cache) noexcept;
     // Does what refill() does, with blocks that were deferred, else with those of a slab.

@@ -53,18 +53,6 @@ inline bool central::defer_half(class_cache& cache, void* block) noexcept {
     return true;
 }
 
-inline bool central::defer_one(void* block) noexcept {
-    deferred_blocks* const all = deferred().take_all();
-    deferred_blocks* to = all;
-    if (all == nullptr || all->count == all->room) {
-        to = deferred_blocks::make(deferred_blocks::k_few);
-        if (to != nullptr) to->next = all;
-    }
-    if (to != nullptr) to->put(block);
-    deferred().put_back(to != nullptr ? to : all);
-    return to != nullptr;
-}
-
 inline bool central::defer_all(class_cache& cache) noexcept {
     deferred_blocks* const batch = deferred_blocks::make(cache.size() + 1);
     if (batch == nullptr) return false;

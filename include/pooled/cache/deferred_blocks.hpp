@@ -21,9 +21,9 @@ struct deferred_blocks {
     [[nodiscard]] static deferred_blocks*& next_of(deferred_blocks& one) noexcept { return one.next; }
     [[nodiscard]] void** blocks() noexcept { return reinterpret_cast<void**>(this + 1); }
     // Null: no memory.
-    [[nodiscard]] static deferred_blocks* make(std::uint32_t room) noexcept {
+    [[nodiscard]] static deferred_blocks* make(std::uint32_t room, deferred_blocks* next = nullptr) noexcept {
         void* const memory = g_metadata.try_allocate(bytes(room));
-        return memory != nullptr ? ::new (memory) deferred_blocks{nullptr, 0, room} : nullptr;
+        return memory != nullptr ? ::new (memory) deferred_blocks{next, 0, room} : nullptr;
     }
     void free() noexcept { g_metadata.deallocate(this, bytes(room)); }
     void put(void* block) noexcept { blocks()[count++] = block; }
@@ -49,6 +49,22 @@ public:
                 one.next = first;
                 first = &one;
             });
+    }
+    // One more, to the batch that was deferred last. False: there is no memory.
+    [[nodiscard]] bool put(void* block) noexcept {
+        deferred_blocks* const all = take_all();
+        bool const is_full = all == nullptr || all->count == all->room;
+        deferred_blocks* const to = is_full ? deferred_blocks::make(deferred_blocks::k_few, all) : all;
+        if (to != nullptr) to->put(block);
+        put_back(to != nullptr ? to : all);
+        return to != nullptr;
+    }
+    // Null: there is none.
+    [[nodiscard]] void* pop() noexcept {
+        deferred_blocks* const all = take_all();
+        void* const block = all != nullptr ? all->blocks()[--all->count] : nullptr;
+        put_back(all);
+        return block;
     }
 };
 

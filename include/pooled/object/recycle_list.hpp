@@ -10,8 +10,14 @@
 // has in central mode. A thread that may build objects does not wait for one that was preempted inside its gate: it builds, and the list
 // stays as it is.
 //
-// Invariants: m_objects = m_outside + idle + fresh + being built <= bound       outside: in a thread's cache, or with a caller
-//             in use = m_outside − Σ held of the caches
+// Nor does a thread wait for the lock while its holder does not run: it leaves a released object in m_left, takes one from there, or builds
+// one. Whoever has the lock next settles that, or has it now. A thread that waits in the queue needs the lock, as does one that would
+// report that there is none, or that belongs to another copy of the library, which has other metadata.
+//
+// Invariants: m_objects = m_outside + m_taken_apart + idle + fresh + being built <= bound
+//             outside: in a thread's cache, with a caller, or in m_left
+//             in use = m_outside − Σ held of the caches, when m_left is settled
+//             m_left_size >= objects in m_left, or taken from there to be put back
 //             someone waits ⇒ central mode; without an offer ⇒ all that is available has been offered to others
 //             a cache has more space than its share (k_cache_share) ⇒ its thread was the only one when it got that
 // Any thread may call; a local one's for one thread at a time. No user code, no upstream is called under the lock, which is that of
@@ -19,6 +25,7 @@
 // + idle objects).
 
 #include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/deferred_blocks.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/object/recycle_stack.hpp"
@@ -226,8 +233,9 @@ private:
     // A critical section, under the lock. What it made available is offered to a waiter at its end.
     class section {
     public:
-        POOLED_ALWAYS_INLINE explicit section(recycle_list& list) noexcept : m_list(list) {
-            m_list.m_core.caches().lock();
+        POOLED_ALWAYS_INLINE explicit section(recycle_list& list, bool is_locked = false) noexcept
+            : m_list(list) {
+            if (!is_locked) m_list.m_core.caches().lock();
         }
         POOLED_ALWAYS_INLINE ~section() {
             waiter* const to_wake =
@@ -294,27 +302,61 @@ private:
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_idle(thread_cache* mine) noexcept;
     void refill(thread_cache& mine) noexcept;
     void push_idle(void* p, thread_cache* mine) noexcept;
-    // Unless an owner is inside its gate; what the other caches hold is idle then.
+    // Unless an owner is inside its gate, or a thread in apart(); what the other caches hold is idle then.
     void try_central_mode() noexcept;
     // Gives up the lock while it waits for owners.
     void enter_central_mode() noexcept {
-        if (is_central()) return;
         m_core.caches().stop_every();
         try_central_mode();
     }
-    // The product may be larger than any size: it is compared as it is.
-    [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t next_growth() const noexcept;
+    // Of so many objects. The product may be larger than any size: it is compared as it is.
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t next_growth(std::size_t objects) const noexcept;
     void begin_generation() noexcept {
         std::uint32_t const next = m_generation + recycle_node::k_step;
         m_generation = next != recycle_node::k_no_object ? next : k_generation;
     }
     // How many threads that wait may look for an object: as many as objects are there, or may be built.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t available() const noexcept {
-        return m_idle.size() + m_fresh.size() + (m_limits.bound - m_objects);
+        return m_idle.size() + m_fresh.size() + (m_limits.bound - objects());
     }
     // Empty: no object is idle in the list (in central mode: anywhere), none may be built, or what there is was offered to others.
     [[nodiscard]] POOLED_ALWAYS_INLINE grant take_locked(thread_cache* mine, waiter const* self) noexcept;
 
+    void add_to_caches() noexcept {
+        m_core.caches().add_recycled(this,
+                                     [](void* list) noexcept { static_cast<recycle_list*>(list)->settle(); });
+    }
+    // The caches call it: what other threads did without the lock becomes part of the list.
+    void settle() noexcept;
+    // An object may be idle in another thread's cache, or in its hands.
+    [[nodiscard]] bool is_elsewhere(thread_cache const* mine) const noexcept {
+        return m_left_size.load(std::memory_order_relaxed) != 0 || (!is_central() && !is_only(mine));
+    }
+
+    // These are called in no section.
+
+    [[nodiscard]] std::size_t objects() const noexcept { return m_objects.load(std::memory_order_relaxed); }
+    // Counts as many objects more as `more(objects)` says, and returns that.
+    template <class More>
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t claim(More&& more) noexcept;
+    void unclaim(std::size_t count) noexcept {
+        m_objects.fetch_sub(detail::smaller(count, objects()), std::memory_order_relaxed);
+    }
+    // Takes the lock. False: it did not, because another thread has it and does not run, and `apart()` did without.
+    template <class Apart>
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool lock_or(Apart&& apart);
+    // What take(), put(), add() and renew() do while another thread has the lock, and does not run. Null, false: it must wait.
+    [[nodiscard]] void* take_apart();
+    [[nodiscard]] bool put_apart(void* p) noexcept;
+    [[nodiscard]] bool add_apart(recycle_stack& built, void** taken_one) noexcept;
+    // Calls work() as an outsider of the caches, unless m_is_barred. Whoever changes what work() reads waits for the end of that.
+    template <class Work>
+    void apart(Work&& work) noexcept {
+        m_core.caches().as_outsider([&] {
+            // acquire: pairs with the release that ends the bar.
+            if (!m_is_barred.load(std::memory_order_acquire)) work();
+        });
+    }
     // Builds `count` objects, which the list counts already, in no section. When memory has run out, returns none, or those that were built
     // until then, unless it needs all.
     [[nodiscard]] POOLED_ALWAYS_INLINE recycle_stack build(std::size_t count, bool all);
@@ -332,16 +374,20 @@ private:
     alignas(k_cache_line) recycle_limits const m_limits;
     // Two cache lines with all that most acquisitions and releases under the lock write: threads that wait for one another pass these on.
     alignas(k_cache_line) wait_queue m_waiters;
-    observed<std::size_t> m_objects;
+    atomic<std::size_t> m_objects{0};
     observed<std::size_t> m_outside;
     std::uint32_t m_hits = 0;  // acquisitions in a row that found an idle object
     recycle_stack m_idle;
 
     recycle_stack m_fresh;
     observed<std::size_t> m_high_water;
-    observed<std::uint64_t> m_built;  // ever
-    std::size_t m_others = 1;         // objects in use that were forgotten, and the pool's handle
+    atomic<std::uint64_t> m_built{0};  // ever
+    std::size_t m_others = 1;          // objects in use that were forgotten, and the pool's handle
     std::uint32_t m_first_counted = k_generation;  // the oldest generation of which m_outside counts objects
+    deferred_list m_left;                          // of this generation
+    atomic<std::size_t> m_taken_apart{0};
+    atomic<std::size_t> m_left_size{0};
+    atomic<bool> m_is_barred{false};  // under the lock alone
 };
 
 }  // namespace detail

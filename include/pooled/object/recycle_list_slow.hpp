@@ -9,6 +9,7 @@
 #include "pooled/base/algorithm.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/deferred_blocks.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/inspect/own_record.hpp"
 #include "pooled/object/recycle_list.hpp"
@@ -89,12 +90,28 @@ inline void recycle_list::push_idle(void* p, thread_cache* mine) noexcept {
 }
 
 inline void recycle_list::try_central_mode() noexcept {
+    static_cast<void>(m_core.caches().settle());
     if (m_core.caches().stop()) {
         m_cacheable = k_none;
         m_hits = 0;
     }
     collect_all();
     m_core.caches().resume();
+}
+
+inline void recycle_list::settle() noexcept {
+    deferred_blocks* const left = m_left.take_all();  // first: they are counted before they are left
+    m_outside.add(m_taken_apart.exchange(0, std::memory_order_relaxed));
+    m_high_water = detail::larger<std::size_t>(m_high_water, m_outside + m_idle.size());
+    deferred_list::for_each(left, [this](deferred_blocks& one) {
+        m_outside.subtract(one.count);
+        m_left_size.fetch_sub(one.count, std::memory_order_relaxed);
+        while (one.count != 0)
+            m_idle.push(node_of(one.blocks()[--one.count]));
+        one.free();
+    });
+    while (m_waiters.is_due(available()))
+        waiter::wake(m_waiters.offer(available()));
 }
 
 POOLED_ALWAYS_INLINE void* recycle_list::pop_idle(thread_cache* mine) noexcept {
@@ -113,8 +130,8 @@ POOLED_ALWAYS_INLINE recycle_list::grant recycle_list::take_locked(thread_cache*
     bool const others_wait = !m_waiters.empty();
     if (others_wait && !m_waiters.admit(self, available())) return {};
     void* p = pop_idle(mine);
-    if (p == nullptr && !is_central() && !is_only(mine)) {
-        if (m_fresh.size() == 0 && next_growth() == 0) return {.needs_central_mode = true};
+    if (p == nullptr && is_elsewhere(mine)) {
+        if (m_fresh.size() == 0 && next_growth(objects()) == 0) return {.needs_central_mode = true};
         try_central_mode();
         p = pop_idle(mine);
     }
@@ -128,9 +145,68 @@ POOLED_ALWAYS_INLINE recycle_list::grant recycle_list::take_locked(thread_cache*
     m_hits = 0;
     p = taken(m_fresh.pop());
     if (p != nullptr) return add_outside(), grant{p};
-    std::size_t const count = next_growth();
-    m_objects.add(count);
-    return {nullptr, count};
+    std::size_t const count = claim([this](std::size_t now) { return next_growth(now); });
+    return {nullptr, count, count == 0 && is_elsewhere(mine)};  // others may have claimed what there was
+}
+
+template <class More>
+POOLED_ALWAYS_INLINE std::size_t recycle_list::claim(More&& more) noexcept {
+    std::size_t now = objects();
+    std::size_t count = more(now);
+    while (!m_objects.compare_exchange_strong(now, now + count, std::memory_order_relaxed))
+        count = more(now);
+    return count;
+}
+
+template <class Apart>
+POOLED_ALWAYS_INLINE bool recycle_list::lock_or(Apart&& apart) {
+    for (unsigned turn = 0; !m_core.caches().try_lock_for_a_moment(); platform::pause(turn++))
+        if (!detail::is_foreign(m_core) && apart()) return false;
+    return true;
+}
+
+POOLED_NOINLINE inline void* recycle_list::take_apart() {
+    void* p = nullptr;
+    apart([&] {
+        p = m_left.pop();
+        if (p == nullptr) return;
+        m_left_size.fetch_sub(1, std::memory_order_relaxed);
+        m_core.caches().tell_holder();  // the rest was in no list meanwhile
+    });
+    if (p != nullptr) return p;
+    auto const one_at_most = [this](std::size_t now) {
+        return detail::smaller<std::size_t>(next_growth(now), 1);
+    };
+    if (claim(one_at_most) == 0) return nullptr;
+    recycle_stack built = build(1, false);
+    return add(built, 1 - built.size(), true);
+}
+
+POOLED_NOINLINE inline bool recycle_list::put_apart(void* p) noexcept {
+    bool is_taken = false;
+    apart([&] {
+        if (node_of(p).generation != m_generation) return;
+        m_left_size.fetch_add(1, std::memory_order_relaxed);
+        is_taken = m_left.put(p);
+        if (!is_taken) m_left_size.fetch_sub(1, std::memory_order_relaxed);
+        m_core.caches().tell_holder();  // the rest was in no list meanwhile
+    });
+    return is_taken;
+}
+
+POOLED_NOINLINE inline bool recycle_list::add_apart(recycle_stack& built, void** taken_one) noexcept {
+    bool is_done = false;
+    apart([&] {
+        if (built.size() > (taken_one != nullptr ? 1U : 0U)) return;
+        if (built.size() != 0) {
+            *taken_one = taken(built.pop());
+            m_built.fetch_add(1, std::memory_order_relaxed);
+            m_taken_apart.fetch_add(1, std::memory_order_relaxed);
+        }
+        m_core.caches().tell_holder();
+        is_done = true;
+    });
+    return is_done;
 }
 
 POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool all) {
@@ -154,15 +230,18 @@ POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool a
 
 POOLED_NOINLINE inline void* recycle_list::add(recycle_stack& built, std::size_t missing,
                                                bool takes_one) noexcept {
-    section const own(*this);
-    m_built.add(built.size());
-    m_objects.subtract(detail::smaller<std::size_t>(missing, m_objects));
-    void* const p = takes_one ? taken(built.pop()) : nullptr;
+    void* p = nullptr;
+    unclaim(missing);
+    if (!lock_or([&] { return add_apart(built, takes_one ? &p : nullptr); })) return p;
+    section const own(*this, true);
+    m_built.fetch_add(built.size(), std::memory_order_relaxed);
+    p = takes_one ? taken(built.pop()) : nullptr;
     if (p != nullptr) add_outside();
     while (recycle_node* const n = built.pop())
         m_fresh.push(*n);
     // No change, but where this thread forked while it built, and the list has forgotten it.
-    m_objects = detail::larger<std::size_t>(m_objects, m_outside + m_idle.size() + m_fresh.size());
+    std::size_t const all = m_outside + m_idle.size() + m_fresh.size();
+    if (all > objects()) m_objects.store(all, std::memory_order_relaxed);
     while (m_waiters.is_due(available()))  // a section offers only one object at its end
         waiter::wake(m_waiters.offer(available()));
     return p;
@@ -175,10 +254,10 @@ inline std::size_t recycle_list::destroy_all(recycle_stack& objects) noexcept {
     return count;
 }
 
-POOLED_ALWAYS_INLINE std::size_t recycle_list::next_growth() const noexcept {
-    std::size_t const left = m_limits.bound - m_objects;
+POOLED_ALWAYS_INLINE std::size_t recycle_list::next_growth(std::size_t objects) const noexcept {
+    std::size_t const left = m_limits.bound - objects;
     if (!(m_limits.growth_factor > 1)) return detail::smaller(left, m_limits.growth);
-    double const more = static_cast<double>(m_objects) * (m_limits.growth_factor - 1);
+    double const more = static_cast<double>(objects) * (m_limits.growth_factor - 1);
     if (more >= static_cast<double>(left)) return left;
     return detail::smaller(left, detail::larger(m_limits.growth, static_cast<std::size_t>(more)));
 }
@@ -188,7 +267,7 @@ POOLED_CODE recycle_list::recycle_list(pool_core& core, recycle_limits const& li
       m_core(core),
       m_index(core.slot()),
       m_limits(limits) {
-    core.caches().add_recycled();
+    add_to_caches();
 }
 
 POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) {
@@ -198,15 +277,20 @@ POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) 
             if (void* const p = pop_from(t_state().find(m_core.id()))) return {p};
     }
     thread_cache* const mine = attach();
+    void* left = nullptr;
+    bool const is_queued = self != nullptr && self->is_queued();
+    if (!lock_or([&] { return !is_queued && (left = take_apart()) != nullptr; })) return {left};
     grant g;
     {
-        section const own(*this);
-        for (;; enter_central_mode())  // others may change everything meanwhile
-            if (g = take_locked(mine, self); !g.needs_central_mode) break;
-        if (self != nullptr) {
+        section const own(*this, true);
+        bool waits = false;
+        for (;; enter_central_mode()) {  // others may change everything meanwhile
+            g = take_locked(mine, self);
             bool const has_nothing = g.object == nullptr && g.to_build == 0;
-            bool const waits = has_nothing && !gives_up && !m_core.is_local();
-            if (waits) enter_central_mode();  // the caches are empty: they stay so
+            waits = has_nothing && self != nullptr && !gives_up && !m_core.is_local();
+            if (!g.needs_central_mode && (!waits || is_central())) break;
+        }
+        if (self != nullptr) {
             waits ? m_waiters.wait(*self) : m_waiters.leave(*self);
             if (waits) return {nullptr, outcome::must_wait};
         }
@@ -224,8 +308,9 @@ POOLED_CODE void recycle_list::put(void* p) noexcept {
     }
     thread_cache* const mine = attach();
     std::uint32_t const generation = n.generation;
+    if (!lock_or([&] { return put_apart(p); })) return;
     {
-        section const own(*this);
+        section const own(*this, true);
         if (generation == m_generation) return push_idle(p, mine);
     }
     destroy_one(p);
@@ -239,24 +324,29 @@ POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
             --m_others;
         } else {
             m_outside.subtract(1);
-            m_objects.subtract(1);
+            unclaim(1);
         }
-        is_last = m_objects + m_others == 0;
+        is_last = objects() + m_others == 0;
     }
     if (is_last) end();
 }
 POOLED_CODE void recycle_list::renew(void* p) noexcept {
-    section const own(*this);
-    node_of(p).set(m_limits.idle_count, m_generation);
-    m_built.add(1);
+    bool is_done = false;
+    auto const set = [&] {
+        node_of(p).set(m_limits.idle_count, m_generation);
+        m_built.fetch_add(1, std::memory_order_relaxed);
+        is_done = true;
+    };
+    if (!lock_or([&] { return apart(set), is_done; })) return;
+    section const own(*this, true);
+    set();
 }
 POOLED_CODE void recycle_list::reserve(std::size_t count) {
     thread_cache* const mine = attach();  // the first acquisition needs no memory for it
     std::size_t more = 0;
     {
         section const own(*this);
-        more = count > m_objects ? count - m_objects : 0;
-        m_objects.add(more);
+        more = claim([count](std::size_t now) { return count > now ? count - now : 0; });
         if (mine != nullptr) grow(*mine);
     }
     recycle_stack built = build(more, true);
@@ -266,8 +356,8 @@ POOLED_CODE void recycle_list::reserve(std::size_t count) {
 }
 POOLED_CODE void recycle_list::add_idle(recycle_stack& built) noexcept {
     section const own(*this);
-    m_built.add(built.size());
-    m_objects.add(built.size());
+    m_built.fetch_add(built.size(), std::memory_order_relaxed);
+    m_objects.fetch_add(built.size(), std::memory_order_relaxed);
     while (recycle_node* const n = built.pop())
         m_idle.push(*n);
     m_high_water = detail::larger<std::size_t>(m_high_water, m_outside + m_idle.size());
@@ -280,7 +370,12 @@ POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
         if (what == in_use::keep)
             m_core.caches().stop();
         else
-            m_core.caches().stop_every();
+            for (;; m_is_barred.store(false, std::memory_order_relaxed)) {
+                m_core.caches().stop_every();
+                m_is_barred.store(true, std::memory_order_relaxed);
+                if (m_core.caches().are_all_outside()) break;
+            }
+        static_cast<void>(m_core.caches().settle());
         bool const was_central = is_central();
         if (what != in_use::keep) begin_generation();
         m_cacheable = was_central || what == in_use::close ? k_none : std::uint32_t{m_generation};
@@ -288,15 +383,16 @@ POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
         all = std::exchange(m_idle, recycle_stack());
         while (recycle_node* const n = m_fresh.pop())
             all.push(*n);
-        if (is_at_once) m_objects.subtract(all.size());
+        if (is_at_once) unclaim(all.size());
         if (what == in_use::forget) {
             m_first_counted = m_generation;
             m_others += m_outside;
-            m_objects.subtract(m_outside);
+            unclaim(m_outside);
             m_outside = 0;
         }
         if (what == in_use::close)
             m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
+        m_is_barred.store(false, std::memory_order_release);  // pairs with the acquire in apart()
         m_core.caches().resume();
     }
     if (is_at_once) return destroy_all(all);
@@ -314,11 +410,12 @@ POOLED_CODE void recycle_list::close() noexcept {
     m_core.close();
     remove(k_none);
 }
-// Reads without stopping the owners: an object may be counted in two places at that moment.
+// Reads without stopping the owners: an object may be counted in two places at that moment. Beside a thread that has the lock and does not
+// run, those that are cached count as in use.
 POOLED_CODE object_pool_stats recycle_list::count() noexcept {
-    scoped_lock const lock(m_core.caches());
+    try_scoped_lock const lock(m_core.caches(), false);
     std::size_t const kept = m_idle.size() + m_fresh.size();
-    std::size_t const held_now = detail::smaller<std::size_t>(held(), m_outside);
+    std::size_t const held_now = lock ? detail::smaller<std::size_t>(held(), m_outside) : 0;
     return {.name = {},
             .capacity = m_outside + kept,
             .in_use = m_outside - held_now,
@@ -326,7 +423,7 @@ POOLED_CODE object_pool_stats recycle_list::count() noexcept {
             .high_water = m_high_water,
             .waiting = m_waiters.size(),
             .max_objects = m_limits.bound != k_size_max ? m_limits.bound : 0,
-            .built = m_built};
+            .built = m_built.load(std::memory_order_relaxed)};
 }
 POOLED_CODE bool recycle_list::is_valid() noexcept {
     if (!m_core.is_valid()) return false;
@@ -335,7 +432,7 @@ POOLED_CODE bool recycle_list::is_valid() noexcept {
     std::size_t const cached = held();
     std::size_t const kept = m_idle.size() + m_fresh.size();
     bool const valid = m_idle.is_valid() && m_fresh.is_valid() && cached <= m_outside &&
-                       m_outside + kept <= m_objects && m_objects <= m_limits.bound &&
+                       m_outside + kept <= objects() && objects() <= m_limits.bound &&
                        m_outside + m_idle.size() <= m_high_water && (!is_central() || cached == 0) &&
                        (m_waiters.empty() || (is_central() && !m_waiters.is_due(available())));
     m_core.caches().resume();
@@ -354,10 +451,15 @@ POOLED_CODE void recycle_list::forget_objects() noexcept {
     m_cacheable = m_core.is_closed() ? k_none : std::uint32_t{m_generation};
     m_waiters.clear();
     m_idle = m_fresh = recycle_stack();
-    m_objects = m_outside = std::size_t{0};
+    m_outside = std::size_t{0};
+    m_objects.store(0, std::memory_order_relaxed);
+    m_taken_apart.store(0, std::memory_order_relaxed);
+    m_left_size.store(0, std::memory_order_relaxed);
+    m_is_barred.store(false, std::memory_order_relaxed);
+    ::new (static_cast<void*>(&m_left)) deferred_list;
     m_others = k_size_max / 2;  // the list lasts as long as the process
     m_hits = 0;
-    m_core.caches().add_recycled();
+    add_to_caches();
 }
 
 }  // namespace detail

@@ -45,6 +45,9 @@ public:
         return state() == k_woken;
     }
 
+    // For the waiter's own thread.
+    [[nodiscard]] bool is_queued() const noexcept { return m_is_queued; }
+
     // Uses only the address: the waiter may no longer exist. Null: does nothing.
     static void wake(waiter* w) noexcept {
         if (w != nullptr) platform::wake_one(w->m_state);

@@ -91,8 +91,8 @@ public:
     POOLED_API void make_unknown();
 
     // The calling thread's cache for the pool, made if it has none; null when it can have none now: the thread has ended, the system has no
-    // memory or does not support the gate's barrier, or a thread that does not run has the lock of the pool's caches. One with an
-    // extension waits for that: what its users observe depends on the cache. Requires a core that is not foreign. `for_now`: also for a thread that
+    // memory or does not support the gate's barrier, or a thread that does not run has the lock of the pool's caches. An incremental pool
+    // waits for that: what its users observe depends on the cache. Requires a core that is not foreign. `for_now`: also for a thread that
     // has ended, and without the barrier; the gate is then stopped.
     [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core, bool for_now = false) noexcept;
     // Returns all caches of the calling thread, whose thread_state that is.
@@ -290,7 +290,8 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
     if (!platform::has_heavy_barrier() || (!for_now && (state.ended || is_refused))) return nullptr;
     if (!state.armed) state.armed = m_has_exit_key && platform::set_exit_argument(m_exit_key, &state);
     if (!state.armed) return nullptr;
-    thread_cache** const entry = entry_for(state, core.id(), core.extension() != nullptr);
+    bool const may_wait = core.extension() != nullptr && !core.caches().has_recycled();
+    thread_cache** const entry = entry_for(state, core.id(), may_wait);
     void* const memory = entry == nullptr ? nullptr : g_metadata.try_allocate(sizeof(thread_cache));
     if (memory == nullptr) return nullptr;
 
@@ -298,7 +299,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexce
     cache->pool_id = core.id();
     cache->owner = &state;
     {
-        try_scoped_lock const lock(core.caches(), core.extension() != nullptr);
+        try_scoped_lock const lock(core.caches(), may_wait);
         if (!lock || core.is_closed()) {
             g_metadata.deallocate(memory, sizeof(thread_cache));
             return nullptr;

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Plan: a thread has the lock of an object pool's list for long, as one that is preempted there. Others acquire, release, build and wait
+// meanwhile: they do without the lock, and the bound stays exact.
+
+#include "pooled/object_pool.hpp"
+
+#include "stress/common.hpp"
+#include "support/internals.hpp"
+#include "support/preempted_holder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+template <>
+struct record_access<struct looking_thread> {
+    // What a thread does that looks at what was left, and is preempted there.
+    template <class Preempted>
+    static void look_at_left(pool_core& core, Preempted&& preempted) {
+        auto& list = static_cast<recycle_list&>(*core.extension());
+        core.caches().as_outsider([&] {
+            deferred_blocks* const left = list.m_left.take_all();
+            preempted();
+            EXPECT_NE(left, nullptr);
+            list.m_left.put_back(left);
+            core.caches().tell_holder();
+        });
+    }
+
+    // While it exists, calls work() once: in the calling thread, when that has the lock, found no object in the list, and is about to look
+    // into other threads' caches. Requires that no other thread takes the lock before.
+    class at_look_elsewhere {
+    public:
+        at_look_elsewhere(pool_core& core, std::function<void()> work)
+            : m_list(static_cast<recycle_list&>(*core.extension())),
+              m_caches(core.caches()),
+              m_work(std::move(work)) {
+            m_caches.add_recycled(
+                this, [](void* self) noexcept { static_cast<at_look_elsewhere*>(self)->on_settle(); });
+            be_told();
+        }
+        ~at_look_elsewhere() {
+            EXPECT_GE(m_settled, 2);
+            scoped_lock const lock(m_caches);
+            m_list.add_to_caches();
+        }
+        at_look_elsewhere(at_look_elsewhere const&) = delete;
+        at_look_elsewhere& operator=(at_look_elsewhere const&) = delete;
+
+    private:
+        // That something was left.
+        void be_told() noexcept { m_caches.m_is_left.exchange(1, std::memory_order_relaxed); }
+        void on_settle() noexcept {
+            m_list.settle();
+            ++m_settled;
+            if (m_settled == 1) be_told();  // it has taken the lock just now
+            if (m_settled == 2) m_work();
+        }
+        recycle_list& m_list;
+        cache_set& m_caches;
+        std::function<void()> m_work;
+        int m_settled = 0;
+    };
+};
+}  // namespace detail
+POOLED_END_NAMESPACE
+
+namespace {
+
+using namespace stress;
+using looking = pooled::detail::record_access<pooled::detail::looking_thread>;
+
+constexpr auto k_long = std::chrono::milliseconds(12);  // three times as long as a thread waits
+constexpr auto k_forever = std::chrono::seconds(20);
+
+// One user at a time; how many exist, and may exist.
+struct counted {
+    counted() {
+        if (g_fails) throw std::runtime_error("a constructor");
+        EXPECT_LE(++g_alive, g_most) << "more than the bound";
+    }
+    ~counted() { --g_alive; }
+    counted(counted const&) = delete;
+    counted& operator=(counted const&) = delete;
+    std::atomic<int> users{0};
+
+    static inline std::atomic<std::size_t> g_alive{0};
+    static inline std::size_t g_most = 0;
+    static inline bool g_fails = false;
+};
+using pool_type = pooled::object_pool<counted>;
+using pointer = std::shared_ptr<counted>;
+
+pooled::detail::pool_core& core_of(pool_type const& pool) {
+    return pooled::detail::object_pool_access::core(pool);
+}
+auto& caches_of(pool_type const& pool) { return core_of(pool).caches(); }
+
+class locked_list : public testing::Test {
+protected:
+    locked_list() {
+        counted::g_most = ~std::size_t{0};
+        counted::g_fails = false;
+    }
+    ~locked_list() override {
+        pool.reset();
+        EXPECT_EQ(counted::g_alive, 0U) << "an object was lost";
+    }
+    pool_type& make(std::size_t most) {
+        counted::g_most = most != 0 ? most : ~std::size_t{0};
+        return pool.emplace(pooled::object_pool_options{.max_objects = most});
+    }
+    static std::vector<pointer> acquire(pool_type& from, std::size_t count) {
+        std::vector<pointer> all;
+        while (all.size() != count && (all.empty() || all.back() != nullptr))
+            all.push_back(from.try_acquire());
+        return all;
+    }
+    std::optional<pool_type> pool;
+};
+
+TEST_F(locked_list,
+       that_is_held_all_the_time_stops_nobody_and_lets_no_pool_grow_that_is_used_again_and_again) {
+    constexpr std::size_t k_each = 300;  // more than a thread caches
+    pool_type& objects = make(0);
+    auto kept = acquire(objects, 10);
+    test::preempted_holder holder(caches_of(objects));
+    auto const use = [&] {
+        for (int round = 0; round < 10; ++round)
+            static_cast<void>(acquire(objects, k_each));
+    };
+    use();
+    std::thread(use).join();
+    kept.clear();
+    EXPECT_LE(objects.stats().capacity, 3 * k_each);
+    EXPECT_TRUE(holder.leave());
+    EXPECT_LE(counted::g_alive, 3 * k_each);
+    EXPECT_EQ(objects.in_use(), 0U);
+    EXPECT_EQ(objects.capacity(), counted::g_alive);
+    EXPECT_TRUE(test::is_valid(objects));
+    EXPECT_EQ(acquire(objects, counted::g_alive).size(), counted::g_alive);
+    EXPECT_EQ(objects.stats().built, counted::g_alive) << "what was released is found again";
+}
+
+TEST_F(locked_list, that_is_held_all_the_time_lets_a_bounded_pool_build_and_recycle) {
+    constexpr std::size_t k_most = 40;
+    pool_type& objects = make(k_most);
+    auto all = acquire(objects, k_most / 2);
+    test::preempted_holder holder(caches_of(objects));
+    while (all.size() != k_most)
+        all.push_back(objects.acquire());
+    for (int round = 0; round < 3; ++round) {
+        all.resize(10);
+        while (all.size() != k_most)
+            all.push_back(objects.acquire_for(std::chrono::hours(1)));
+    }
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(objects.in_use(), k_most);
+    EXPECT_EQ(objects.try_acquire(), nullptr);
+    EXPECT_EQ(counted::g_alive, k_most);
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
+TEST_F(locked_list, stops_who_would_report_exhaustion_until_an_object_is_released) {
+    pool_type& objects = make(20);
+    auto all = acquire(objects, 20);
+    for (bool const is_released : {false, true}) {
+        test::preempted_holder holder(caches_of(objects));
+        std::atomic<bool> has_result{false};
+        pointer result;
+        std::thread other([&] {
+            result = objects.try_acquire();
+            has_result = true;
+        });
+        std::this_thread::sleep_for(k_long);
+        EXPECT_FALSE(has_result) << "whether there is one is not known";
+        if (is_released) {
+            all.pop_back();
+            other.join();
+            EXPECT_NE(result, nullptr);
+            EXPECT_TRUE(holder.leave());
+        } else {
+            EXPECT_TRUE(holder.leave());
+            other.join();
+            EXPECT_EQ(result, nullptr);
+        }
+    }
+}
+
+TEST_F(locked_list, makes_no_pool_say_that_it_is_exhausted_while_a_thread_looks_at_what_was_left) {
+    pool_type& objects = make(1);
+    auto all = acquire(objects, 1);
+    std::thread([&] { EXPECT_EQ(objects.try_acquire(), nullptr); }).join();  // now it is in central mode
+    test::preempted_holder holder(caches_of(objects));
+    all.clear();
+    std::promise<void> looks;
+    std::promise<void> may_go_on;
+    std::thread other_looking([&] {
+        looking::look_at_left(core_of(objects), [&] {
+            looks.set_value();
+            may_go_on.get_future().wait_for(k_forever);
+        });
+    });
+    looks.get_future().wait();
+    EXPECT_TRUE(holder.leave());
+    std::atomic<bool> has_result{false};
+    pointer result;
+    std::thread other([&] {
+        result = objects.try_acquire();
+        has_result = true;
+    });
+    std::this_thread::sleep_for(k_long);
+    EXPECT_FALSE(has_result) << "an object is idle";
+    may_go_on.set_value();
+    other_looking.join();
+    other.join();
+    EXPECT_NE(result, nullptr);
+}
+
+TEST_F(locked_list, of_a_thread_that_looks_elsewhere_gets_what_is_released_meanwhile) {
+    pool_type& objects = make(2);
+    auto all = acquire(objects, 2);
+    pointer found;
+    std::thread([&] {
+        objects.reserve(0);
+        looking::at_look_elsewhere const meanwhile(core_of(objects),
+                                                   [&] { std::thread([&] { all.clear(); }).join(); });
+        found = objects.try_acquire();
+    }).join();
+    EXPECT_NE(found, nullptr);
+    EXPECT_EQ(objects.in_use(), 1U);
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
+TEST_F(locked_list, makes_no_pool_say_that_it_is_exhausted_if_others_build_the_last_one_and_one_is_cached) {
+    std::thread([&] { make(2); }).join();  // this thread has no cache
+    pool_type& objects = *pool;
+    std::promise<void> is_inside;
+    std::promise<void> may_leave;
+    std::thread preempted([&] {
+        static_cast<void>(objects.acquire());  // is idle in its cache now
+        auto& own_gate = pooled::detail::t_state().near_caches[core_of(objects).slot()]->gate;
+        EXPECT_TRUE(own_gate.enter());
+        is_inside.set_value();
+        may_leave.get_future().wait_for(k_forever);
+        own_gate.leave();
+    });
+    is_inside.get_future().wait();
+    pointer found;
+    pointer last;
+    std::promise<void> is_last_built;
+    std::thread other([&] {
+        objects.reserve(0);
+        looking::at_look_elsewhere const meanwhile(core_of(objects), [&] {
+            std::thread([&] { last = objects.try_acquire(); }).join();
+            is_last_built.set_value();
+        });
+        found = objects.try_acquire();
+    });
+    is_last_built.get_future().wait();
+    std::this_thread::sleep_for(k_long);
+    may_leave.set_value();
+    preempted.join();
+    other.join();
+    EXPECT_NE(last, nullptr);
+    EXPECT_NE(found, nullptr) << "one was idle";
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
+TEST_F(locked_list, lets_no_thread_wait_before_releases_are_offered) {
+    pointer held;
+    std::thread([&] { held = make(1).acquire(); }).join();  // no thread has a cache
+    pool_type& objects = *pool;
+    pointer found;
+    std::promise<void> is_outside;
+    std::promise<void> may_leave;
+    std::thread outsider;
+    std::thread waiting([&] {
+        objects.reserve(0);
+        looking::at_look_elsewhere const meanwhile(core_of(objects), [&] {
+            std::promise<void> is_there;
+            outsider = std::thread([&] {
+                caches_of(objects).as_outsider([&] {
+                    is_there.set_value();
+                    may_leave.get_future().wait_for(k_forever);
+                });
+            });
+            is_there.get_future().wait();
+            is_outside.set_value();
+        });
+        found = objects.acquire_for(k_forever);
+    });
+    is_outside.get_future().wait();
+    std::this_thread::sleep_for(k_long);
+    may_leave.set_value();
+    outsider.join();
+    while (objects.waiting() != 1)
+        std::this_thread::yield();
+    EXPECT_TRUE(test::is_valid(objects));
+    held.reset();
+    waiting.join();
+    EXPECT_NE(found, nullptr) << "the waiter was lost";
+}
+
+// Nobody else calls the pool afterwards.
+TEST_F(locked_list, that_is_held_when_an_object_is_released_hides_it_from_no_waiter) {
+    pool_type& objects = make(2);
+    auto all = acquire(objects, 2);
+    std::vector<std::thread> waiters;
+    std::atomic<int> served{0};
+    for (int i = 0; i < 2; ++i)
+        waiters.emplace_back([&] {
+            pointer const mine = objects.acquire_for(std::chrono::seconds(20));
+            served += mine != nullptr ? 1 : 100;  // 100: it was lost, and the other one ends, too
+            while (served < 2)
+                std::this_thread::yield();
+        });
+    while (objects.waiting() != 2)
+        std::this_thread::yield();
+    test::preempted_holder holder(caches_of(objects));
+    all.clear();
+    EXPECT_TRUE(holder.leave());
+    for (std::thread& one : waiters)
+        one.join();
+    EXPECT_EQ(served, 2);
+}
+
+TEST_F(locked_list, that_is_held_lets_a_constructor_fail_and_counts_no_object) {
+    pool_type& objects = make(1);
+    counted::g_fails = true;
+    test::preempted_holder holder(caches_of(objects));
+    EXPECT_THROW(static_cast<void>(objects.acquire()), std::runtime_error);
+    counted::g_fails = false;
+    pointer const one = objects.acquire();
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(objects.try_acquire(), nullptr);
+    EXPECT_EQ(objects.capacity(), 1U);
+}
+
+TEST_F(locked_list, that_was_held_when_objects_were_released_lets_clear_destroy_them) {
+    pool_type& objects = make(0);
+    auto all = acquire(objects, 600);
+    pointer const kept = objects.acquire();
+    test::preempted_holder holder(caches_of(objects));
+    all.clear();
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(objects.clear(), 600U);
+    EXPECT_EQ(counted::g_alive, 1U);
+}
+
+TEST_F(locked_list, that_is_held_stops_no_thread_that_first_uses_the_pool_or_ends) {
+    pool_type& objects = make(0);
+    auto all = acquire(objects, 3);
+    test::preempted_holder holder(caches_of(objects));
+    std::thread([&] { all.clear(); }).join();
+    std::thread([&] { all = acquire(objects, 3); }).join();
+    all.clear();
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(counted::g_alive, 3U);
+    EXPECT_EQ(objects.idle(), 3U);
+}
+
+// While it exists, a thread has the lock most of the time.
+class lock_holder {
+public:
+    explicit lock_holder(pool_type& pool)
+        : m_one([&caches = caches_of(pool)] {
+              {
+                  pooled::detail::scoped_lock const held(caches);
+                  std::this_thread::sleep_for(k_long);
+              }
+              std::this_thread::sleep_for(k_long / 4);  // others have it, too
+          }) {}
+
+private:
+    repeatedly const m_one;
+};
+
+void use_alone(pointer const& p) {
+    EXPECT_EQ(p->users.fetch_add(1), 0) << "an object had two users";
+    p->users.fetch_sub(1);
+}
+
+TEST_F(locked_list, that_is_held_for_long_hides_no_idle_object_from_a_bounded_pool) {
+    constexpr std::size_t k_threads = 3;
+    constexpr std::size_t k_each = 5;
+    pool_type& objects = make(k_threads * k_each);
+    std::atomic<std::size_t> refused{0};
+    {
+        lock_holder const holder(objects);
+        on_threads(k_threads, [&](std::size_t) {
+            for (std::size_t round = 0; round < scaled(20'000, 500); ++round) {
+                auto const mine = acquire(objects, k_each);
+                if (mine.back() == nullptr) ++refused;
+                for (pointer const& p : mine)
+                    if (p != nullptr) use_alone(p);
+            }
+        });
+    }
+    EXPECT_EQ(refused, 0U) << "there was one for each";
+    EXPECT_EQ(objects.in_use(), 0U);
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
+TEST_F(locked_list, that_is_held_for_long_loses_no_object_and_no_waiter) {
+    pool_type& objects = make(3);
+    {
+        lock_holder const holder(objects);
+        std::atomic<std::size_t> turn{0};
+        repeatedly const others([&] {
+            static_cast<void>(++turn % 2 == 0 ? objects.clear() : objects.trim());
+            EXPECT_TRUE(test::is_valid(objects));
+            EXPECT_LE(objects.stats().waiting, 6U);
+        });
+        on_threads(6, [&](std::size_t i) {
+            for (std::size_t round = 0; round < scaled(2'000, 60); ++round)
+                if (pointer const p = i % 2 == 0 ? objects.acquire_for(std::chrono::minutes(1))
+                                                 : objects.acquire_for(std::chrono::microseconds(round * 50));
+                    p != nullptr)
+                    use_alone(p);
+                else
+                    EXPECT_EQ(i % 2, 1U) << "a waiter was lost";
+        });
+    }
+    EXPECT_EQ(objects.in_use(), 0U);
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
+}  // namespace
