@@ -345,7 +345,7 @@ private:
     // Takes the lock. False: it did not, because another thread has it and does not run, and `apart()` did without.
     template <class Apart>
     [[nodiscard]] POOLED_ALWAYS_INLINE bool lock_or(Apart&& apart);
-    // What take(), put(), add() and renew() do while another thread has the lock, and does not run. Null, false: it must wait.
+    // What take(), put() and add() do while another thread has the lock, and does not run. Null, false: it must wait.
     [[nodiscard]] void* take_apart();
     [[nodiscard]] bool put_apart(void* p) noexcept;
     [[nodiscard]] bool add_apart(recycle_stack& built, void** taken_one) noexcept;

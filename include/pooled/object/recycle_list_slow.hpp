@@ -331,15 +331,9 @@ POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
     if (is_last) end();
 }
 POOLED_CODE void recycle_list::renew(void* p) noexcept {
-    bool is_done = false;
-    auto const set = [&] {
-        node_of(p).set(m_limits.idle_count, m_generation);
-        m_built.fetch_add(1, std::memory_order_relaxed);
-        is_done = true;
-    };
-    if (!lock_or([&] { return apart(set), is_done; })) return;
-    section const own(*this, true);
-    set();
+    section const own(*this);
+    node_of(p).set(m_limits.idle_count, m_generation);
+    m_built.fetch_add(1, std::memory_order_relaxed);
 }
 POOLED_CODE void recycle_list::reserve(std::size_t count) {
     thread_cache* const mine = attach();  // the first acquisition needs no memory for it

@@ -17,14 +17,15 @@
 // moving or init() of a pool, and setting its recycle method, are for one thread alone. The drop of an item's only handle runs no
 // locked instruction. compat/README.md lists the differences.
 
-#include "pooled/allocator.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
-#include "pooled/default_pool.hpp"
 #include "pooled/object/recycle_list.hpp"
 #include "pooled/object/recycle_list_slow.hpp"
 #include "pooled/os/single_threaded.hpp"
+#include "pooled/pool.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/registry.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
@@ -240,7 +241,7 @@ public:
                                     .idle_count = handle_count::k_idle};
         // The list itself lies in a block of its core: a small pool is made without a system call.
         item_stock& made = make<item_stock, sharing::shared>(
-            {.name = "memorypool", .upstream = pooled::default_pool().resource()}, limits, 0, step,
+            {.name = "memorypool", .upstream = &pooled::detail::g_registry.default_core()}, limits, 0, step,
             limits.bound, method, std::move(function));
         try {
             if (initial != 0) made.build_step(initial);
@@ -428,11 +429,12 @@ private:
         pooled::detail::recycle_stack built;
         try {
             while (built.size() != count) {
-                Item* const memory = memory_of_items().allocate(1);
+                void* const memory =
+                    pooled::detail::allocate_bytes_or_throw(k_place, sizeof(Item), alignof(Item));
                 try {
                     built.push(construct_at(memory).m_boost_intrusive_pool_refcount);
                 } catch (...) {
-                    memory_of_items().deallocate(memory, 1);
+                    deallocate(memory);
                     throw;
                 }
             }
@@ -460,12 +462,12 @@ private:
     void destroy_one(void* p) noexcept override {
         Item* const whole = downcast(*static_cast<item*>(p));
         whole->Item::~Item();  // not a virtual call: it may be empty
-        memory_of_items().deallocate(whole, 1);
+        deallocate(whole);
     }
     void end() noexcept override {
         bool const is_large = m_is_large;
         destroy<sharing::shared>(*this);
-        if (is_large) static_cast<void>(pooled::default_pool().trim());
+        if (is_large) static_cast<void>(pooled::detail::g_registry.default_core().trim());
     }
 
     // Requires an item without a handle. Afterwards the pool may be gone.
@@ -497,13 +499,16 @@ private:
             again.m_boost_intrusive_pool_refcount.set(handle_count::k_idle, generation);
             put_back(again);
         } catch (...) {
-            memory_of_items().deallocate(where, 1);
+            deallocate(where);
             m_may_grow = m_step != 0;
             remove(generation);
         }
     }
 
-    using memory_of_items = pooled::allocator<Item>;
+    static constexpr pooled::detail::in_default_pool k_place{};
+    static void deallocate(void* p) noexcept {
+        pooled::detail::deallocate_bytes(k_place, p, sizeof(Item), alignof(Item));
+    }
 
     std::uint32_t const m_slot = core().slot();
     observed<bool> m_may_grow;  // when its last free item is taken
