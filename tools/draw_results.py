@@ -40,7 +40,7 @@ ROWS = {
     "README.md": [
         ("create, drop, one thread", "create_drop loop payload=48", TIME, SLOT),
         ("a burst of 1500-byte payload", f"{BURSTS}=1500", TIME, BUMP),
-        ("thread A creates, thread B drops", "e5_handoff bursts payload=48", TIME, RINGS),
+        ("thread A creates, thread B drops", "e5_handoff bursts payload=48", TIME, ""),
         ("two threads, random replacement", "e7_random_replacement replace payload=48 threads=2 live=10000", TIME,
          "thread_local_list: a list in each thread"),
         ("list churn ([E1](docs/benchmarks.md))", CHURN, TIME, "raw: raw pointers"),
