@@ -109,6 +109,26 @@ pooled::detail::pool_core& core_of(pool_type const& pool) {
 }
 auto& caches_of(pool_type const& pool) { return core_of(pool).caches(); }
 
+// try_acquire() in a thread of its own.
+class attempt {
+public:
+    explicit attempt(pool_type& objects)
+        : m_thread([this, &objects] {
+              m_result = objects.try_acquire();
+              m_has_ended = true;
+          }) {}
+    bool has_ended() const { return m_has_ended; }
+    pointer result() {
+        m_thread.join();
+        return std::move(m_result);
+    }
+
+private:
+    std::atomic<bool> m_has_ended{false};
+    pointer m_result;
+    std::thread m_thread;
+};
+
 class locked_list : public testing::Test {
 protected:
     locked_list() {
@@ -179,23 +199,16 @@ TEST_F(locked_list, stops_who_would_report_exhaustion_until_an_object_is_release
     auto all = acquire(objects, 20);
     for (bool const is_released : {false, true}) {
         test::preempted_holder holder(caches_of(objects));
-        std::atomic<bool> has_result{false};
-        pointer result;
-        std::thread other([&] {
-            result = objects.try_acquire();
-            has_result = true;
-        });
+        attempt other(objects);
         std::this_thread::sleep_for(k_long);
-        EXPECT_FALSE(has_result) << "whether there is one is not known";
+        EXPECT_FALSE(other.has_ended()) << "whether there is one is not known";
         if (is_released) {
             all.pop_back();
-            other.join();
-            EXPECT_NE(result, nullptr);
+            EXPECT_NE(other.result(), nullptr);
             EXPECT_TRUE(holder.leave());
         } else {
             EXPECT_TRUE(holder.leave());
-            other.join();
-            EXPECT_EQ(result, nullptr);
+            EXPECT_EQ(other.result(), nullptr);
         }
     }
 }
@@ -216,18 +229,12 @@ TEST_F(locked_list, makes_no_pool_say_that_it_is_exhausted_while_a_thread_looks_
     });
     looks.get_future().wait();
     EXPECT_TRUE(holder.leave());
-    std::atomic<bool> has_result{false};
-    pointer result;
-    std::thread other([&] {
-        result = objects.try_acquire();
-        has_result = true;
-    });
+    attempt other(objects);
     std::this_thread::sleep_for(k_long);
-    EXPECT_FALSE(has_result) << "an object is idle";
+    EXPECT_FALSE(other.has_ended()) << "an object is idle";
     may_go_on.set_value();
     other_looking.join();
-    other.join();
-    EXPECT_NE(result, nullptr);
+    EXPECT_NE(other.result(), nullptr);
 }
 
 TEST_F(locked_list, of_a_thread_that_looks_elsewhere_gets_what_is_released_meanwhile) {
