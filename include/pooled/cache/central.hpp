@@ -152,8 +152,10 @@ public:
             return set_free(blocks);
         }
         drain_recent(kept - blocks.size());
+        auto const find = g_page_map.finder_near(blocks.front());
+        std::uint32_t const own = m_pool.pool_id;
         for (void* const block : blocks)
-            if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
+            if (find(block).pool_id() != own) [[unlikely]]
                 find_slab(block);  // reports it
         m_failed_at = std::uint32_t{0};
         m_recent.push(blocks);
@@ -333,7 +335,7 @@ private:
                 at = batch.end();
                 continue;
             }
-            if (left > k_ahead) request(g_page_map.find(at[k_ahead]).slab_at());
+            if (left > k_ahead) __builtin_prefetch(g_page_map.find(at[k_ahead]).slab_at(), 1);
             slab& s = find_slab(*at);
             if (may_have_lost && m_pool.heap.is_lost(s)) [[unlikely]] {
                 ++at;
@@ -356,10 +358,12 @@ private:
         std::array<slab*, k_batch> records;
         slab** end = records.data();
         map_entry const own(m_pool.pool_id, nullptr, !m_pool.is_shared);
+        auto const find = g_page_map.finder_near(blocks.front());
         for (void* const block : blocks) {
-            if (!g_page_map.find(block).is_of(own, *end)) [[unlikely]]
+            if (!find(block).is_of(own, *end)) [[unlikely]]
                 find_slab(block);  // reports it
-            request(*end++);
+            __builtin_prefetch(*end, 1);
+            __builtin_prefetch((*end++)->bits.data(), 1);
         }
         m_free.add(blocks.size());  // remove_slab() subtracts from it
         slab* const* at = records.data();
@@ -378,10 +382,6 @@ private:
     }
     static constexpr std::size_t k_batch = 16;
     static constexpr std::size_t k_ahead = 8;
-    static POOLED_ALWAYS_INLINE void request(slab const* record) noexcept {
-        __builtin_prefetch(record, 1);
-        __builtin_prefetch(record->bits.data(), 1);
-    }
     POOLED_NOINLINE void fail_block(slab const& s, void* block) const noexcept {
         char const* const error = s.error_of(block);
         fail(block, error != nullptr ? error : slab::k_not_a_block);

@@ -195,11 +195,10 @@ struct alignas(k_cache_line) slab {
     // False: it is free already. But for their number.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool set_free(std::uint32_t index) noexcept {
         auto const w = static_cast<std::uint32_t>(index / k_word_bits);
-        std::uint64_t const set = word(w);
-        std::uint64_t const bit = std::uint64_t{1} << (index % k_word_bits);
-        if ((set & bit) != 0) [[unlikely]]
+        std::uint64_t const before = word(w);
+        word(w) |= std::uint64_t{1} << (index % k_word_bits);
+        if (word(w) == before) [[unlikely]]
             return false;
-        word(w) = set | bit;
         if (w < first_word) first_word = static_cast<std::uint16_t>(w);
         return true;
     }

@@ -116,7 +116,7 @@ private:
         auto const* const first = static_cast<std::byte const*>(object);
         for (std::size_t i = 0; i < words;) {
             std::uintptr_t const word = word_at(first, i++);
-            if (!g_page_map.has_leaf(word)) continue;
+            if (g_page_map.find_leaf(word) == nullptr) continue;
             std::uintptr_t const next = i < words ? word_at(first, i) : 0;
             bool const is_pair = word - next < k_second_line;
             prefetch(is_pair ? next : word);

@@ -272,6 +272,26 @@ TEST(page_map, holds_a_range_across_4_gib) {
     }
 }
 
+TEST(page_map, finds_near_an_address_what_it_finds_anywhere) {
+    static page_map map;
+    std::uintptr_t const base = (std::uintptr_t{0x234} << 32) - k_granule_bytes;
+    ASSERT_TRUE(map.prepare(at(base), 2 * k_granule_bytes));
+    map.assign(at(base), k_granule_bytes, entry(8));
+    map.assign(at(base + k_granule_bytes), k_granule_bytes, entry(9));
+    std::uintptr_t const all[] = {base,
+                                  base + k_granule_bytes - 1,
+                                  base + k_granule_bytes,
+                                  base + 2 * k_granule_bytes,
+                                  std::uintptr_t{0x9} << 32,
+                                  base | std::uintptr_t{1} << 60,
+                                  ~std::uintptr_t{0}};
+    for (std::uintptr_t const first : all) {
+        auto const find = map.finder_near(at(first));
+        for (std::uintptr_t const address : all)
+            EXPECT_EQ(find(at(address)).bits(), map.find(at(address)).bits()) << first << " " << address;
+    }
+}
+
 TEST(page_map, holds_the_highest_address_and_refuses_what_lies_beyond) {
     static page_map map;
     std::uintptr_t const end = std::uintptr_t{1} << 48;
@@ -283,11 +303,11 @@ TEST(page_map, holds_the_highest_address_and_refuses_what_lies_beyond) {
 
 TEST(page_map, knows_near_which_addresses_it_was_prepared) {
     static page_map map;
-    EXPECT_FALSE(map.has_leaf(0x5555'0000'0000));
+    EXPECT_EQ(map.find_leaf(0x5555'0000'0000), nullptr);
     ASSERT_TRUE(map.prepare(at(0x5555'0000'0000), k_granule_bytes));
-    EXPECT_TRUE(map.has_leaf(0x5555'0000'0000));
-    EXPECT_FALSE(map.has_leaf(0x5555'0000'0000 - 1));
-    EXPECT_FALSE(map.has_leaf(std::uintptr_t{0x5555'0000'0000} << 8)) << "beyond the map";
+    EXPECT_NE(map.find_leaf(0x5555'0000'0000), nullptr);
+    EXPECT_EQ(map.find_leaf(0x5555'0000'0000 - 1), nullptr);
+    EXPECT_EQ(map.find_leaf(std::uintptr_t{0x5555'0000'0000} << 8), nullptr) << "beyond the map";
 }
 
 }  // namespace
