@@ -57,7 +57,7 @@ public:
     // False when the top is at the stop, or below the least; the block is then still the caller's, who calls move_stop().
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_below_stop(void* block) noexcept {
         void** const top = m_top;
-        if (address_of(top) - address_of(m_least.own()) >= m_span) [[unlikely]]
+        if (static_cast<std::uint32_t>(address_of(top) - address_of(m_least.own())) >= m_span) [[unlikely]]
             return false;
         *top = block;
         m_top = top + 1;
