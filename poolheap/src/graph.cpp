@@ -7,8 +7,6 @@ namespace poolheap {
 
 namespace {
 
-constexpr std::size_t k_sixteen = 16;
-constexpr std::uint8_t k_large = 255;
 constexpr std::size_t k_red_zone = 128;          // below the stack pointer, of leaf functions
 constexpr std::size_t k_thread_record = 0x1000;  // at the thread pointer: libc's record of a thread
 constexpr std::size_t k_thread_locals = 0x1000;  // below it: the static block
@@ -25,8 +23,14 @@ std::string place(std::string const& type, std::uint64_t offset, std::string con
 }
 
 graph::graph(image const& from, heap const& blocks, naming& names)
-    : m_image(from), m_heap(blocks), m_names(names) {
-    m_types = names.name_all();
+    : m_image(from),
+      m_heap(blocks),
+      m_names(names),
+      m_types(names.name_all()),
+      m_edges(size()),
+      m_typed(size()),
+      m_labelled(size()),
+      m_raw(size()) {
     for (type_id_t id = 0; id < names.types(); ++id)
         m_is_open.push_back(names[id].kind == kind::buffer);
     find_references();
@@ -35,65 +39,30 @@ graph::graph(image const& from, heap const& blocks, naming& names)
     spread(false);
     name_by_roots(true);
     for (block_index b = 0; b < size(); ++b)
-        if (is_label(b) && m_degrees[b] != 0) m_labelled.push_back(b);
+        if (is_label(b)) queue(b);
     spread(true);
-    for (block_index const source : std::exchange(m_raw, {}))
-        reader().in_block(source, [&](std::uint64_t offset, block_index target, address) {
-            if (name_target(source, offset, target, true)) queue(target);
+    while (auto const source = m_raw.pop())
+        reader().in_block(*source, [&](std::uint64_t offset, block_index target, address) {
+            if (name_target(*source, offset, target, true)) queue(target);
         });
     spread(true);
     name_by_roots(false);
     spread(true);
-    m_typed = m_labelled = {};
     m_reachable = reached();
 }
 
-// ---- edges
-
-std::uint32_t graph::degree(block_index b) const {
-    return m_degrees[b] == k_large ? m_large_degrees.at(b) : m_degrees[b];
-}
-
-std::span<block_index const> graph::targets(block_index b) const {
-    std::size_t first = m_first[b / k_sixteen];
-    for (block_index i = b / k_sixteen * k_sixteen; i < b; ++i)
-        first += degree(i);
-    return std::span(m_edges).subspan(first, degree(b));
-}
-
-void graph::add_edge(block_index source, block_index target) {
-    std::uint32_t const before = degree(source);
-    // Words that lead to the same block mostly are neighbours: the two of a shared_ptr, the links of a node.
-    for (std::uint32_t i = 1; i <= std::min<std::uint32_t>(before, 4); ++i)
-        if (m_edges[m_edges.size() - i] == target) return;
-    m_edges.push_back(target);
-    if (before + 1 < k_large) {
-        m_degrees[source] = static_cast<std::uint8_t>(before + 1);
-    } else {
-        m_degrees[source] = k_large;
-        m_large_degrees[source] = before + 1;
-    }
-}
+// ---- references
 
 void graph::find_references() {
-    std::size_t const n = size();
-    m_degrees.assign(n, 0);
-    m_first.assign(n / k_sixteen + 2, 0);
-    m_edges.reserve(4 * n);  // of address space: pages count when they are written
-    block_index next_group = 0;
     reference_reader reader = this->reader();
     reader.in_blocks([&](block_index source, std::uint64_t offset, block_index target, address) {
-        while (next_group <= source / k_sixteen)
-            m_first[next_group++] = m_edges.size();
         if (source == target) return;
-        add_edge(source, target);
+        m_edges.add(source, target, offset);
         // What lies behind its holder is named before it is read.
         if (is_open(target) && !is_label(source) && name_target(source, offset, target, false) &&
             target < source && !is_label(target))
-            m_typed.push_back(target);
+            queue(target);
     });
-    while (next_group < m_first.size())
-        m_first[next_group++] = m_edges.size();
 }
 
 std::uint64_t graph::offset_of(block_index source, block_index target) const {
@@ -158,7 +127,7 @@ bool graph::name_target(block_index source, std::uint64_t offset, block_index ta
     member const at = t.is_nameless() ? member() : m_names.at(of, offset);
     // A plain pointer is an iterator, a view, a way back: it owns nothing if something else leads there.
     if (at.how == strength::raw && t.kind != kind::buffer && !are_raw_named) {
-        if (m_raw.empty() || m_raw.back() != source) m_raw.push_back(source);
+        m_raw.push(source);
         return false;
     }
     give(target, holder_of(of, offset), at.pointee);
@@ -168,18 +137,20 @@ bool graph::name_target(block_index source, std::uint64_t offset, block_index ta
 // Walks from what became named to the buffers that it holds, until nothing changes.
 void graph::spread(bool are_labels_spread) {
     reference_reader reader = this->reader();
-    while (!m_typed.empty() || (are_labels_spread && !m_labelled.empty())) {
-        std::vector<block_index>& from = m_typed.empty() ? m_labelled : m_typed;
-        block_index const source = from.back();
-        from.pop_back();
-        if (is_label(source)) {
-            for (block_index const target : targets(source))
-                if (name_target(source, 0, target, true)) queue(target);
-        } else {
-            reader.in_block(source, [&](std::uint64_t offset, block_index target, address) {
-                if (name_target(source, offset, target, false)) queue(target);
-            });
-        }
+    for (;;) {
+        auto source = m_typed.pop();
+        if (!source && are_labels_spread) source = m_labelled.pop();
+        if (!source) return;
+        auto const name = [&](std::uint64_t offset, block_index target, address = 0) {
+            if (name_target(*source, offset, target, false)) queue(target);
+        };
+        bool is_read = false;
+        for (auto const [target, word] : edges(*source))
+            if (word != edge::k_elsewhere || is_label(*source))
+                name(std::uint64_t{8} * word, target);
+            else
+                is_read |= is_open(target);
+        if (is_read) reader.in_block(*source, name);
     }
 }
 
@@ -287,9 +258,7 @@ void graph::find_roots() {
         bool const is_constant = !m.writable && !m.path.empty();
         if (m.readable && !is_constant && m.path != "[vvar]" && m.path != "[vdso]") scan_mapping(m);
     }
-    for (block_index b = 0; b < size(); ++b) {
-        block_state const state = m_heap.states[b];
-        if (state == in_use || state == no_block) continue;
+    for (auto const& [b, state] : m_heap.others) {
         std::string const name = state == idle       ? "idle objects of a pool"
                                  : state == deferred ? "objects that are destroyed soon"
                                                      : "blocks of an unfinished refill";
@@ -303,20 +272,16 @@ void graph::find_roots() {
 std::vector<bool> graph::reached(std::vector<bool> const& without) const {
     std::vector<bool> found = without;
     found.resize(size(), false);
-    std::vector<block_index> next;
+    worklist next(size());
     auto const reach = [&](block_index b) {
-        if (found[b]) return;
+        if (!found[b] && has_edges(b)) next.push(b);
         found[b] = true;
-        if (m_degrees[b] != 0) next.push_back(b);
     };
     for (root_reference const& r : m_root_references) {
         reach(r.target);
-        while (!next.empty()) {
-            block_index const b = next.back();
-            next.pop_back();
-            for (block_index const to : targets(b))
+        while (auto const b = next.pop())
+            for (auto const [to, word] : edges(*b))
                 reach(to);
-        }
     }
     return found;
 }
@@ -335,7 +300,7 @@ graph::chain graph::path_to(block_index b) const {
         queue.push_back(to);
     }
     for (std::size_t i = 0; i < queue.size() && link[b] == k_unseen; ++i)
-        for (block_index const to : targets(queue[i]))
+        for (auto const [to, word] : edges(queue[i]))
             if (link[to] == k_unseen) {
                 link[to] = queue[i];
                 queue.push_back(to);

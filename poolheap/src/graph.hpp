@@ -8,9 +8,7 @@
 // A block that says nothing about itself is a buffer. The pointer that leads to it says what it is, and its holder owns it; a buffer in a
 // buffer has the owner of the outer one. Type and owner are one number.
 //
-// Memory: 4 bytes an edge; a block has two bytes for its type, one for the number of its edges and half a one for where they begin.
-// Equation: edges of b = [m_first[b / 16] + the degrees of the blocks before b in its sixteen, as many as b's degree).
-
+#include "edges.hpp"
 #include "naming.hpp"
 #include "references.hpp"
 
@@ -54,12 +52,13 @@ class graph {
 public:
     graph(image const& from, heap const& blocks, naming& names);
 
-    [[nodiscard]] std::span<block_index const> targets(block_index b) const;
+    [[nodiscard]] edge_list::range edges(block_index b) const { return m_edges[b]; }
+    [[nodiscard]] bool has_edges(block_index b) const { return m_edges.has(b); }
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
     // What the roots reach without what is marked, and the marks: the others would be freed with these.
     [[nodiscard]] std::vector<bool> reached(std::vector<bool> const& without = {}) const;
-    [[nodiscard]] std::size_t size() const { return m_heap.states.size(); }  // of slots
-    [[nodiscard]] bool is_block(block_index b) const { return m_heap.states[b] != no_block; }
+    [[nodiscard]] std::size_t size() const { return m_heap.blocks.size(); }  // of slots
+    [[nodiscard]] bool is_block(block_index b) const { return m_heap.blocks[b]; }
     [[nodiscard]] block operator[](block_index b) const { return m_heap[b]; }
     [[nodiscard]] type const& type_of(block_index b) const { return m_names[m_types[b]]; }
     [[nodiscard]] type_id_t type_id(block_index b) const { return m_types[b]; }
@@ -88,8 +87,6 @@ public:
 
 private:
     void find_references();
-    void add_edge(block_index source, block_index target);
-    [[nodiscard]] std::uint32_t degree(block_index b) const;
 
     void find_roots();
     void scan_range(address begin, address end, auto&& root_of);
@@ -105,7 +102,9 @@ private:
     }
     // True if `target` was open and now is named by what leads to it.
     bool name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named);
-    void queue(block_index b) { (is_label(b) ? m_labelled : m_typed).push_back(b); }
+    void queue(block_index b) {
+        if (has_edges(b)) (is_label(b) ? m_labelled : m_typed).push(b);
+    }
     void name_by_roots(bool are_owners);
     void spread(bool are_labels_spread);
     [[nodiscard]] bool is_label(block_index b) const {
@@ -118,11 +117,8 @@ private:
     heap const& m_heap;
     naming& m_names;
     std::vector<type_id_t> m_types;
-    std::vector<bool> m_is_open;          // by type
-    std::vector<std::uint8_t> m_degrees;  // 255: in m_large_degrees
-    std::vector<std::size_t> m_first;
-    std::vector<block_index> m_edges;
-    std::unordered_map<block_index, std::uint32_t> m_large_degrees;
+    std::vector<bool> m_is_open;  // by type
+    edge_list m_edges;
     std::vector<bool> m_reachable;
     std::vector<root> m_roots;
     std::unordered_map<std::string, std::uint32_t> m_root_by_name;
@@ -132,8 +128,8 @@ private:
     std::unordered_map<std::string, std::uint32_t> m_holder_by_text;
     std::unordered_map<std::uint64_t, type_id_t> m_buffers;  // by owner and type
     // Blocks that became named behind the scan; those that have a type, and those that have a label instead.
-    std::vector<block_index> m_typed, m_labelled;
-    std::vector<block_index> m_raw;  // with plain pointers to nameless buffers
+    worklist m_typed, m_labelled;
+    worklist m_raw;  // with plain pointers to nameless buffers
 };
 
 }  // namespace poolheap

@@ -80,7 +80,7 @@ public:
         m_heap.pools.emplace_back(name);
         m_core = {};
     }
-    void free(address a) { m_told.emplace_back(a, no_block); }
+    void free(address a) { m_told.emplace_back(a, in_use); }
     void uncertain(address a) { m_told.emplace_back(a, poolheap::uncertain); }
     void idle(address a) { m_told.emplace_back(a, poolheap::idle); }
     void deferred(address a) { m_told.emplace_back(a, poolheap::deferred); }
@@ -99,12 +99,12 @@ public:
         if (pool == m_pools.end())
             return doubt("a pool began or ended while the image was taken: its blocks are left out");
         if (!m_seen.insert(begin ^ address{pool->second} << 48).second) return;
-        m_slab = {begin, bytes, static_cast<block_index>(m_heap.states.size()), count, pool->second};
+        m_slab = {begin, bytes, static_cast<block_index>(m_heap.blocks.size()), count, pool->second};
         m_heap.slabs.push_back(m_slab);
-        m_heap.states.resize(m_heap.states.size() + count, no_block);
+        m_heap.blocks.resize(m_heap.blocks.size() + count);
     }
     void block(std::uint32_t, address begin, std::uint64_t) {
-        if (m_slab.count != 0) m_heap.states[m_slab.first + (begin - m_slab.begin) / m_slab.bytes] = in_use;
+        if (m_slab.count != 0) m_heap.blocks[m_slab.first + (begin - m_slab.begin) / m_slab.bytes] = true;
     }
     // The region of the arena that it lies in, or its own pages. A core comes first: a local pool's cache is in its piece.
     void piece(address begin, std::uint64_t bytes) {
@@ -139,7 +139,8 @@ private:
     std::unordered_set<address>
         m_seen;             // begin and pool of slabs: a block may begin where a chunk in it does
     poolheap::slab m_slab;  // whose blocks are being told; none: they are left out
-    std::vector<std::pair<address, block_state>> m_told;
+    std::vector<std::pair<address, block_state>>
+        m_told;  // in_use: it is free, though its bit does not say so
     std::vector<address> m_own;
     std::vector<std::pair<std::uint16_t, address>> m_chunks_in_blocks;  // with the pool that the block is of
     heap::range m_core;                                                 // of the pool that is being read
@@ -171,14 +172,17 @@ void heap_reader::settle() {
     for (address const list : m_own)
         if (auto const one = m_heap.find(list); one.index != k_no_block) {
             add_record(one.begin, m_heap[one.index].bytes);
-            m_heap.states[one.index] = no_block;
+            m_heap.blocks[one.index] = false;
         }
     std::size_t uncertain = 0;
     for (auto const& [at, state] : m_told) {
         auto const one = m_heap.find(at);
-        bool const is_start = state == no_block || state == poolheap::uncertain;
+        bool const is_start = state == in_use || state == poolheap::uncertain;
         if (one.index == k_no_block || (is_start && one.begin != at)) continue;
-        m_heap.states[one.index] = state;
+        if (state == in_use)
+            m_heap.blocks[one.index] = false;
+        else
+            m_heap.others[one.index] = state;
         uncertain += state == poolheap::uncertain ? 1 : 0;
     }
     if (uncertain != 0)
@@ -282,13 +286,13 @@ std::vector<inspect::record> find_records(image const& from, std::map<std::uint3
 
 void heap::index() {
     std::ranges::sort(slabs, {}, &slab::begin);
-    std::vector<block_state> ordered;
-    ordered.reserve(states.size());
+    std::vector<bool> ordered;
+    ordered.reserve(blocks.size());
     for (slab& s : slabs) {
-        auto const from = states.begin() + std::exchange(s.first, static_cast<block_index>(ordered.size()));
+        auto const from = blocks.begin() + std::exchange(s.first, static_cast<block_index>(ordered.size()));
         ordered.insert(ordered.end(), from, from + s.count);
     }
-    states = std::move(ordered);
+    blocks = std::move(ordered);
     merge(pool_memory);
     m_first_page.clear();
     m_first_slab.clear();
@@ -321,7 +325,7 @@ heap::hit heap::find(address a) const noexcept {
     if (a < s.begin || a >= s.end()) return {};
     std::uint64_t const slot = (a - s.begin) / s.bytes;
     auto const index = s.first + static_cast<block_index>(slot);
-    return states[index] == no_block ? hit{} : hit{index, s.begin + slot * s.bytes};
+    return blocks[index] ? hit{index, s.begin + slot * s.bytes} : hit{};
 }
 
 block heap::operator[](block_index b) const noexcept {
@@ -329,7 +333,7 @@ block heap::operator[](block_index b) const noexcept {
     while (b - slabs[i].first >= slabs[i].count)
         ++i;
     slab const& s = slabs[i];
-    return {s.begin + (b - s.first) * s.bytes, s.bytes, s.pool, states[b]};
+    return {s.begin + (b - s.first) * s.bytes, s.bytes, s.pool, state(b)};
 }
 
 heap read_heap(image const& from) {

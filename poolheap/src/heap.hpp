@@ -9,7 +9,7 @@
 // A block that a pool gave to another pool as its memory is not in the list, since the blocks in it are.
 //
 //   slab     | slot | slot | slot |     equal blocks one behind the other
-//   states   a byte a slot; a block's index is that of its state, so its address is computed and not stored
+//   blocks   a bit a slot; a block's index is that of its bit, so its address is computed and not stored
 //
 // Invariants: slabs are ascending and disjoint; a slab's first index is the number of slots before it. find and operator[]: O(1) but for a
 // short search, others: O(log ranges).
@@ -19,6 +19,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,6 @@ class image;
 using address = std::uint64_t;
 
 enum block_state : std::uint8_t {
-    no_block,  // a free slot
     in_use,
     idle,       // a recycled object that waits in an object_pool
     deferred,   // destroyed soon: an incremental pool's object without an owner
@@ -59,7 +59,8 @@ class heap {
 public:
     std::vector<std::string> pools;  // their names; each copy of the library has its own default pool
     std::vector<slab> slabs;
-    std::vector<block_state> states;  // of all slots
+    std::vector<bool> blocks;                             // of all slots: whether there is one
+    std::unordered_map<block_index, block_state> others;  // that are not in use, or perhaps not
     // Names of types by the number that is in the headers of make_rc and make_unique; as the compiler wrote them.
     std::map<std::uint32_t, std::string> counted_types;
     // What is not exact, in sentences; empty: nothing.
@@ -72,19 +73,23 @@ public:
     };
     [[nodiscard]] hit find(address a) const noexcept;
     [[nodiscard]] block operator[](block_index b) const noexcept;
+    [[nodiscard]] block_state state(block_index b) const {
+        auto const other = others.find(b);
+        return other == others.end() ? in_use : other->second;
+    }
     // Calls visit(block_index, block const&), ascending.
     template <class Visit>
     void for_each_block(Visit&& visit) const {
         for (slab const& s : slabs)
             for (std::uint32_t i = 0; i < s.count; ++i)
-                if (block_state const state = states[s.first + i]; state != no_block)
-                    visit(s.first + i, block{s.begin + i * s.bytes, s.bytes, s.pool, state});
+                if (blocks[s.first + i])
+                    visit(s.first + i, block{s.begin + i * s.bytes, s.bytes, s.pool, state(s.first + i)});
     }
     using range = std::pair<address, address>;  // begin, end
     // Memory of the library's own records, and of pools, in use or not: its words are no roots. Ascending and disjoint.
     std::vector<range> records, pool_memory;
 
-    // After the last slab, and after a change to one: sorts them, and the states likewise.
+    // After the last slab, and before the first of the others: sorts slabs, and the bits likewise.
     void index();
 
 private:

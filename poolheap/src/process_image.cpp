@@ -333,7 +333,7 @@ public:
     }
 
 private:
-    static constexpr address k_window = 64 << 10;
+    static constexpr address k_window = 4 << 10;
     struct window {
         address begin = 1;  // of none
         std::vector<std::byte> bytes;
@@ -341,7 +341,7 @@ private:
 
     int m_pid;
     std::unique_ptr<stopped_threads> m_still;
-    mutable window m_windows[64];
+    mutable window m_windows[256];
 };
 
 }  // namespace

@@ -64,7 +64,7 @@ public:
             in_range(s.begin, s.end(), [&](address where, block_index to, address word) {
                 for (; where - begin >= s.bytes; begin += s.bytes)
                     ++source;
-                if (m_heap.states[source] != no_block) visit(source, where - begin, to, word);
+                if (m_heap.blocks[source]) visit(source, where - begin, to, word);
             });
         }
     }
@@ -76,7 +76,7 @@ public:
             std::size_t const wanted = std::min<std::size_t>(s.bytes, limit * k_word);
             for (std::uint32_t slot = 0, count = 0; slot < s.count; slot += count) {
                 count = s.bytes > k_page ? 1 : std::min<std::uint32_t>(s.count - slot, k_window / s.bytes);
-                if (count == 1 && m_heap.states[s.first + slot] == no_block) continue;
+                if (count == 1 && !m_heap.blocks[s.first + slot]) continue;
                 std::size_t const words = load(s.begin + slot * s.bytes, (count - 1) * s.bytes + wanted);
                 // Up to a hole in memory; what lies behind it is read anew.
                 count = std::clamp<std::uint32_t>(
@@ -84,7 +84,7 @@ public:
                                                (words * k_word % s.bytes >= wanted)),
                     1, count);
                 for (std::uint32_t i = 0; i < count; ++i) {
-                    if (m_heap.states[s.first + slot + i] == no_block) continue;
+                    if (!m_heap.blocks[s.first + slot + i]) continue;
                     std::size_t const at = std::min<std::size_t>(i * s.bytes / k_word, words);
                     visit(s.first + slot + i, std::span<std::uint64_t const>(m_window).subspan(
                                                   at, std::min(wanted / k_word, words - at)));

@@ -45,7 +45,7 @@ private:
     // Each block is looked at once: of a block with one holder, whose own holder then has a number, leaves alone.
     [[nodiscard]] bool is_private(node to, node holder) const {
         if (to >= m_blocks || m_holders[to] != 1) return false;
-        return m_graph.targets(to).empty() ||
+        return !m_graph.has_edges(to) ||
                ((holder >= m_blocks || m_holders[holder] != 1) && below(to, 0U, [&](node b, unsigned) {
                     return m_holders[b] == 1 ? std::optional(0U) : std::nullopt;
                 }));
@@ -70,7 +70,7 @@ template <class Visit>
 void dominators::successors(node of, Visit&& visit) const {
     if (of < m_blocks) {
         bool const is_reachable = m_graph.is_reachable(of);
-        for (block_index const to : m_graph.targets(of))
+        for (auto const [to, word] : m_graph.edges(of))
             if (is_reachable || !m_graph.is_reachable(to)) visit(to);
     } else if (of == m_start) {
         for (node root = m_blocks; root < m_start; ++root)
@@ -90,21 +90,23 @@ void dominators::successors(node of, Visit&& visit) const {
 template <class Value, class Visit>
 bool dominators::below(node top, Value of_top, Visit&& visit) const {
     struct step {
-        node of;
-        std::uint32_t next;  // of its targets
+        edge_list::iterator next;
         Value value;
     };
-    std::vector<step> path{{top, 0, of_top}};
+    std::vector<step> path;
+    auto const enter = [&](node of, Value value) {
+        if (m_graph.has_edges(of)) path.push_back({m_graph.edges(of).begin(), value});
+    };
+    enter(top, of_top);
     while (!path.empty()) {
         step& last = path.back();
-        std::span<block_index const> const targets = m_graph.targets(last.of);
-        node const to = last.next < targets.size() ? targets[last.next++] : top;
+        node const to = (*last.next).target;
         Value const value = last.value;
-        if (last.next == targets.size()) path.pop_back();
+        if (++last.next == std::default_sentinel) path.pop_back();
         if (to == top || m_graph.is_reachable(to) != m_graph.is_reachable(top)) continue;
         std::optional<Value> const own = visit(to, value);
         if (!own) return false;
-        path.push_back({to, 0, *own});
+        enter(to, *own);
     }
     return true;
 }

@@ -37,8 +37,9 @@ public:
     address add(std::string const& name, kind k, block_state state = in_use, std::uint32_t bytes = k_bytes) {
         address const at = m_next;
         m_next += bytes;
-        m_heap.slabs.push_back({at, bytes, static_cast<block_index>(m_heap.states.size()), 1, 0});
-        m_heap.states.push_back(state);
+        m_heap.slabs.push_back({at, bytes, static_cast<block_index>(m_heap.blocks.size()), 1, 0});
+        if (state != in_use) m_heap.others[static_cast<block_index>(m_heap.blocks.size())] = state;
+        m_heap.blocks.push_back(true);
         m_of_block.push_back(k == kind::buffer && name.empty() ? k_buffer : type_named(name, k));
         m_words.resize((m_next - k_blocks) / 8);
         return at;
@@ -46,8 +47,8 @@ public:
     // One slab of equal blocks: the address of the first.
     address add_row(std::string const& name, kind k, std::uint32_t count) {
         address const first = m_next;
-        m_heap.slabs.push_back({first, k_bytes, static_cast<block_index>(m_heap.states.size()), count, 0});
-        m_heap.states.resize(m_heap.states.size() + count, in_use);
+        m_heap.slabs.push_back({first, k_bytes, static_cast<block_index>(m_heap.blocks.size()), count, 0});
+        m_heap.blocks.resize(m_heap.blocks.size() + count, true);
         m_of_block.resize(m_of_block.size() + count, type_named(name, k));
         m_next += count * k_bytes;
         m_words.resize((m_next - k_blocks) / 8);

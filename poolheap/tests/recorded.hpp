@@ -20,8 +20,8 @@ inline heap recorded_heap(running_program const& program) {
     for (auto const& [name, begin] : program.addresses())
         if (name.starts_with("block-")) {
             h.slabs.push_back({begin, program.at("bytes-" + name.substr(6)),
-                               static_cast<block_index>(h.states.size()), 1, 0});
-            h.states.push_back(in_use);
+                               static_cast<block_index>(h.blocks.size()), 1, 0});
+            h.blocks.push_back(true);
             h.pool_memory.emplace_back(begin, h.slabs.back().end());
         }
     h.index();
