@@ -4,6 +4,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <iostream>
+
 namespace {
 
 constexpr char k_usage[] = R"(What does this program's heap hold, who holds it, and what is lost in a cycle?
@@ -56,7 +59,17 @@ int main(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (CLI::ParseError const& e) {
-        return app.exit(e) == 0 ? 0 : 2;
+        // Commands differ in their first letters.
+        std::string const word = argc > 1 ? argv[1] : "-";
+        auto const all = app.get_subcommands([](CLI::App*) { return true; });
+        auto const near = std::find_if(all.begin(), all.end(),
+                                       [&](CLI::App* each) { return each->get_name()[0] == word[0]; });
+        bool const is_near = near != all.end();
+        if (word[0] == '-' || (is_near && (*near)->get_name() == word)) return app.exit(e) == 0 ? 0 : 2;
+        std::cerr << "poolheap: There is no command \"" << word << '"'
+                  << (is_near ? "; did you mean \"" + (*near)->get_name() + "\"?" : ".")
+                  << " poolheap --help lists them.\n";
+        return 2;
     }
     using namespace poolheap;
     int status = 0;

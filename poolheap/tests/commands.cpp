@@ -8,9 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <poll.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -91,8 +94,7 @@ TEST(Diff, ReadsAReportFromAPipeThatHasAWriter) {
 
 TEST(Path, LeadsFromAGlobalThroughTheContainerToTheObject) {
     auto const one = server({"CONNECTED=50"});
-    char address[32];
-    std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(one->at("session")));
+    std::string const address = hexadecimal(one->at("session"));
     auto const path = nlohmann::json::parse(output_of(true, [&](output_options const& out) {
         path_command(std::to_string(one->pid()), address, out);
     }))["path"];
@@ -100,6 +102,65 @@ TEST(Path, LeadsFromAGlobalThroughTheContainerToTheObject) {
     EXPECT_EQ(path[0]["root"], "global app::g_connected") << path.dump(1);
     EXPECT_EQ(path[path.size() - 2]["member"], "second");
     EXPECT_EQ(path.back()["type"], "app::session");
+}
+
+std::string address_of(running_program const& program, std::string const& name) {
+    return hexadecimal(program.at(name));
+}
+
+TEST(Path, OfMoreThanTwentyStepsShowsTheFirstAndTheLastTen) {
+    auto const one = server({"JOBS=30"});
+    std::istringstream text(output_of(false, [&](output_options const& out) {
+        path_command(std::to_string(one->pid()), address_of(*one, "job0"), out);
+    }));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);)
+        lines.push_back(line);
+    ASSERT_EQ(lines.size(), 21U) << text.str();
+    EXPECT_EQ(lines[0], "global app::g_jobs");
+    // The root, then the jobs from the newest one on.
+    for (int i = 1; i < 10; ++i)
+        EXPECT_NE(lines[i].find(address_of(*one, "job" + std::to_string(30 - i)) + ','), std::string::npos)
+            << lines[i];
+    EXPECT_EQ(lines[10], "  … and 11 objects more");
+    for (int i = 11; i <= 20; ++i)
+        EXPECT_NE(lines[i].find(address_of(*one, "job" + std::to_string(20 - i)) + ','), std::string::npos)
+            << lines[i];
+}
+
+TEST(Holders, SayWhatWouldBeFreedWithAnObject) {
+    auto const one = server({"JOBS=30", "PACKETS=10"});
+    auto const ask = [&](bool json, std::string const& of) {
+        return output_of(
+            json, [&](output_options const& out) { holders_command(std::to_string(one->pid()), of, out); });
+    };
+    for (auto const& [name, kept] : {std::pair("job29", 30U), {"job10", 11U}, {"job0", 1U}}) {
+        auto const all = nlohmann::json::parse(ask(true, address_of(*one, name)));
+        auto const jobs =
+            std::ranges::find(all["types"], "app::job", [](auto const& t) { return t["type"]; });
+        ASSERT_NE(jobs, all["types"].end()) << all.dump(1);
+        EXPECT_EQ((*jobs)["objects"], 30U);
+        EXPECT_EQ(all["retained"].get<unsigned>() * 30, (*jobs)["bytes"].get<unsigned>() * kept) << name;
+    }
+    EXPECT_NE(ask(false, address_of(*one, "job29")).find("; retained "), std::string::npos);
+    EXPECT_EQ(ask(false, "packet").find("; retained "), std::string::npos);
+}
+
+TEST(Commands, AMisspeltOneIsNamedAndTheNearestOneSuggested) {
+    auto const say = [](std::string const& words) {
+        std::string const file = testing::TempDir() + "poolheap-misspelt-" + std::to_string(::getpid());
+        int const status = std::system((POOLHEAP_TEST_PROGRAM " " + words + " 2>" + file).c_str());
+        std::string text;
+        std::getline(std::ifstream(file), text);
+        std::filesystem::remove(file);
+        EXPECT_EQ(WEXITSTATUS(status), 2) << words;
+        return text;
+    };
+    EXPECT_EQ(
+        say("cencus 1"),
+        "poolheap: There is no command \"cencus\"; did you mean \"census\"? poolheap --help lists them.");
+    EXPECT_EQ(say("xyz"), "poolheap: There is no command \"xyz\". poolheap --help lists them.");
+    EXPECT_EQ(say("census").find("no command"), std::string::npos);
 }
 
 TEST(Holders, OfPacketsThatAStuckConsumerLeavesNameTheQueuesMember) {

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <random>
 #include <sstream>
 
@@ -154,11 +156,58 @@ TEST(Graph, ABufferIsNamedByTheMemberThatHoldsItAndBuffersInItLikewise) {
 }
 
 TEST(Graph, WithoutANameABufferIsNamedByTheOffsetInTheObject) {
-    fake_heap h;
-    address const data = h.add("", kind::buffer), packet = h.add("Packet", kind::shared);
-    h.refer(packet, 24, data);  // behind it: found by the walk after the scan
-    graph const g = h.build();
-    EXPECT_EQ(g.type_of(h.index_of(data)).name, "buffer held by Packet+8");
+    for (std::uint32_t const offset : {24, 56}) {
+        fake_heap h;
+        address const data = h.add("", kind::buffer), packet = h.add("Packet", kind::shared);
+        h.refer(packet, offset, data);  // behind it: found by the walk after the scan
+        graph const g = h.build();
+        EXPECT_EQ(g.type_of(h.index_of(data)).name, "buffer held by Packet+" + std::to_string(offset - 16));
+    }
+}
+
+TEST(Graph, ABufferInFrontOfItsHolderIsNamedByAnyOfItsWords) {
+    // Its own holder names the first buffer after the scan, and the walk from there reads what edges do not say.
+    for (std::uint32_t const offset : {8, 56, 2000}) {
+        fake_heap h;
+        address const more = h.add("", kind::buffer), data = h.add("", kind::buffer, in_use, 4096);
+        h.refer(data, offset, more);
+        h.refer_from_global("g_table", 0, data);
+        graph const g = h.build();
+        EXPECT_EQ(g.type_of(h.index_of(more)).name, "buffer held by global g_table") << offset;
+    }
+}
+
+TEST(Edges, PackedEntriesReadBackAsTheyWere) {
+    std::mt19937 random(47);
+    constexpr block_index k_blocks = 100'000;
+    edge_list edges(k_blocks);
+    std::map<block_index, std::vector<std::pair<block_index, unsigned>>> expected;
+    for (block_index source = 0; source < k_blocks; source += 1 + random() % 50)
+        for (unsigned word = 0; word < random() % 20; ++word) {
+            block_index const target = random() % k_blocks;
+            edges.add(source, target, 8 * word);
+            expected[source].emplace_back(target, std::min(word, edge::k_elsewhere));
+        }
+    for (block_index b = 0; b < k_blocks; ++b) {
+        std::vector<std::pair<block_index, unsigned>> found;
+        for (auto const [target, word] : edges[b])
+            found.emplace_back(target, word);
+        ASSERT_EQ(found, expected[b]) << b;
+        ASSERT_EQ(edges.has(b), !found.empty()) << b;
+    }
+}
+
+TEST(Worklist, GivesEachBlockOnceHoweverManyThereAre) {
+    constexpr block_index k_blocks = 300'000;
+    worklist next(k_blocks);
+    std::vector<int> times(k_blocks, 0);
+    for (block_index b = k_blocks; b-- > 1;)
+        next.push(b);
+    while (auto const b = next.pop()) {
+        ++times[*b];
+        if (*b == 200'000) next.push(0);
+    }
+    EXPECT_EQ(std::ranges::count(times, 1), k_blocks);
 }
 
 TEST(Graph, AShortestPathBeginsAtARoot) {

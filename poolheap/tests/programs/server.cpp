@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // A server whose numbers come from its environment: SESSIONS that were served, of which one in a thousand is lost in a cycle, CONNECTED
-// that are held by a table, and PACKETS in a queue whose consumer is stuck.
+// that are held by a table, PACKETS in a queue whose consumer is stuck, and JOBS of which each holds the next one.
 #include <array>
 #include <condition_variable>
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <unistd.h>
 
@@ -31,7 +32,13 @@ struct packet_queue {
     std::deque<std::shared_ptr<packet>> waiting;
 };
 
+struct job {
+    std::unique_ptr<job> next;
+    std::array<char, 100> text{};
+};
+
 std::map<int, std::shared_ptr<session>> g_connected;
+std::unique_ptr<job> g_jobs;
 
 int number(char const* variable) {
     char const* const text = std::getenv(variable);
@@ -63,6 +70,12 @@ int main() {
     for (int i = 0; i < number("PACKETS"); ++i) {
         std::scoped_lock const lock(queue->mutex);
         queue->waiting.push_back(std::make_shared<packet>());
+    }
+    for (int i = 0; i < number("JOBS"); ++i) {
+        auto one = std::make_unique<job>();
+        std::printf("job%d %p\n", i, static_cast<void*>(one.get()));
+        one->next = std::move(g_jobs);
+        g_jobs = std::move(one);
     }
     if (!g_connected.empty())
         std::printf("session %p\n", static_cast<void*>(g_connected.begin()->second.get()));
