@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <new>
@@ -58,18 +57,15 @@ block_index block_at(graph const& g, std::string const& text) {
     return found;
 }
 
-// Types by their name, with or without its namespaces, else each whose name contains it: outside of template arguments, else anywhere.
+// Types by their name, with or without its namespaces, else each whose name contains it.
 std::vector<bool> types_named(naming const& names, std::string const& of) {
     std::vector<bool> wanted(names.types(), false);
     bool is_found = false;
-    for (int attempt = 0; attempt < 3 && !is_found; ++attempt)
+    for (int attempt = 0; attempt < 2 && !is_found; ++attempt)
         for (type_id_t id = 0; id < wanted.size(); ++id) {
             std::string const& name = names[id].name;
-            bool const is_it =
-                attempt == 0
-                    ? name == of || name.ends_with("::" + of)
-                    : !name.starts_with("buffer ") &&
-                          name.substr(0, attempt == 1 ? name.find('<') : name.npos).find(of) != name.npos;
+            bool const is_it = attempt == 0 ? name == of || name.ends_with("::" + of)
+                                            : !name.starts_with("buffer ") && name.find(of) != name.npos;
             if (is_it && names[id].kind != kind::variable) wanted[id] = is_found = true;
         }
     return wanted;
@@ -134,10 +130,6 @@ std::string owners_found(graph const& g, target const& of) {
 }
 
 json load(std::string const& report_or_image) {
-    // What a shell's <(command) names has no place in the file system, and has a writer.
-    namespace fs = std::filesystem;
-    if (std::error_code e; fs::is_fifo(fs::canonical(report_or_image, e), e))
-        throw error(report_or_image + " is a named pipe, which may never end: write the report to a file.");
     // A core file begins with ELF's magic, a report with a brace.
     std::ifstream file(report_or_image);
     if (!process_number(report_or_image) && file && (file >> std::ws).peek() == '{')
@@ -221,7 +213,11 @@ void path_command(std::string const& source, std::string const& at, output_optio
         json& row = steps.emplace_back(
             json{{"type", t.name}, {"address", g[blocks[i]].begin}, {"bytes", g[blocks[i]].bytes}});
         if (i + 1 == blocks.size()) break;
-        std::uint64_t const offset = t.member_offset(g.offset_of(blocks[i], blocks[i + 1]));
+        std::uint64_t first = ~std::uint64_t{0};
+        g.reader().in_block(blocks[i], [&](std::uint64_t at, block_index to, address) {
+            if (to == blocks[i + 1]) first = std::min(first, at);
+        });
+        std::uint64_t const offset = t.member_offset(first);
         row["offset"] = t.shown_offset(offset);
         row["member"] = g.names().at(g.type_id(blocks[i]), offset).name;
     }

@@ -48,6 +48,7 @@ graph::graph(image const& from, heap const& blocks, naming& names)
     spread(true);
     name_by_roots(false);
     spread(true);
+    m_typed = m_labelled = m_raw = worklist(0);
     m_reachable = reached();
 }
 
@@ -63,17 +64,6 @@ void graph::find_references() {
             target < source && !is_label(target))
             queue(target);
     });
-}
-
-std::uint64_t graph::offset_of(block_index source, block_index target) const {
-    std::uint64_t found = 0;
-    bool is_found = false;
-    reader().in_block(source, [&](std::uint64_t offset, block_index to, address) {
-        if (to != target || is_found) return;
-        found = offset;
-        is_found = true;
-    });
-    return found;
 }
 
 // ---- names of what does not name itself
@@ -288,30 +278,22 @@ std::vector<bool> graph::reached(std::vector<bool> const& without) const {
 
 graph::chain graph::path_to(block_index b) const {
     if (!m_reachable[b]) return {};
-    // Breadth first; the link of a block that a root leads to is the number of that reference, with the highest bit set.
-    constexpr std::uint32_t k_root = std::uint32_t{1} << 31;
-    constexpr std::uint32_t k_unseen = ~std::uint32_t{0};
-    std::vector<std::uint32_t> link(size(), k_unseen);
-    std::vector<block_index> queue;
-    for (std::size_t i = 0; i < m_root_references.size(); ++i) {
-        block_index const to = m_root_references[i].target;
-        if (link[to] != k_unseen) continue;
-        link[to] = k_root | static_cast<std::uint32_t>(i);
+    // Breadth first; what a root leads to is linked to itself.
+    std::vector<block_index> link(size(), k_no_block), queue;
+    auto const reach = [&](block_index to, block_index from) {
+        if (link[to] != k_no_block) return;
+        link[to] = from;
         queue.push_back(to);
-    }
-    for (std::size_t i = 0; i < queue.size() && link[b] == k_unseen; ++i)
+    };
+    for (root_reference const& r : m_root_references)
+        reach(r.target, r.target);
+    for (std::size_t i = 0; i < queue.size() && link[b] == k_no_block; ++i)
         for (auto const [to, word] : edges(queue[i]))
-            if (link[to] == k_unseen) {
-                link[to] = queue[i];
-                queue.push_back(to);
-            }
-    chain found;
-    while (!(link[b] & k_root)) {
-        found.blocks.push_back(b);
-        b = static_cast<block_index>(link[b]);
-    }
-    found.blocks.push_back(b);
-    found.begin = m_root_references[link[b] & ~k_root];
+            reach(to, queue[i]);
+    chain found{.begin = {}, .blocks = {b}};
+    for (; link[b] != b; b = link[b])
+        found.blocks.push_back(link[b]);
+    found.begin = *std::ranges::find(m_root_references, b, &root_reference::target);
     std::reverse(found.blocks.begin(), found.blocks.end());
     return found;
 }

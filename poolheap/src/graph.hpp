@@ -82,8 +82,6 @@ public:
         std::vector<block_index> blocks;
     };
     [[nodiscard]] chain path_to(block_index b) const;
-    // Where in `source` a word leads to `target`; the first one.
-    [[nodiscard]] std::uint64_t offset_of(block_index source, block_index target) const;
 
 private:
     void find_references();

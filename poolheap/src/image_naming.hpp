@@ -36,11 +36,6 @@ public:
     std::string module_name(address at) const override;
 
 private:
-    struct cached {
-        address first = 0;
-        type_id_t id = k_buffer;
-    };
-
     [[nodiscard]] type_id_t type_by_words(block_index b, std::span<std::uint64_t const> words);
     // A control block made by shared_ptr(new T): the object that it owns. Else 0.
     [[nodiscard]] address owned_by(block_index b, type_id_t id, std::span<std::uint64_t const> words) const;
@@ -80,8 +75,7 @@ private:
     std::unordered_map<address, type_id_t> m_by_word;        // words that lead into a file
     std::unordered_map<std::uint64_t, type_id_t> m_counted;  // by number, kind and word of the header
     std::bitset<k_regions> m_is_near_code;
-    bool m_is_recycling = false;                              // there are objects of an object_pool
-    std::vector<cached> m_cache = std::vector<cached>(4096);  // any first words
+    bool m_is_recycling = false;  // there are objects of an object_pool
     std::vector<Dwarf_Die> m_layouts;
     std::unordered_map<std::uint64_t, member> m_members;  // by type and offset
     std::unordered_map<std::string, type_id_t> m_variables;

@@ -217,21 +217,18 @@ private:
             return std::tuple(t.kind == kind::buffer, std::string_view(t.name), b);
         };
         std::uint32_t const start = *std::ranges::min_element(members, {}, rank);
-        m_found_by.resize(m_blocks.size());
-        m_search.resize(m_blocks.size(), 0);
-        ++m_searches;
+        std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>>
+            found_by;  // and at which offset
         std::vector<std::uint32_t> queue{start};
-        for (std::size_t i = 0; i < queue.size() && m_search[start] != m_searches; ++i)
+        for (std::size_t i = 0; i < queue.size() && !found_by.contains(start); ++i)
             for (reference const& r : references(queue[i]))
                 if (r.owns && m_component[r.target] == m_component[start] &&
-                    std::exchange(m_search[r.target], m_searches) != m_searches) {
-                    m_found_by[r.target] = {queue[i], r.offset};
+                    found_by.try_emplace(r.target, queue[i], r.offset).second)
                     queue.push_back(r.target);
-                }
         std::vector<leak_step> steps;
         std::uint32_t b = start;
         do {
-            auto const [from, offset] = m_found_by[b];
+            auto const [from, offset] = found_by.at(b);
             b = from;
             type_id_t const id = m_graph.type_id(m_blocks[from]);
             type const& t = m_graph.names()[id];
@@ -255,10 +252,6 @@ private:
     std::vector<std::uint32_t> m_component;
     // Blocks by component, each component after those that it leads to; and where each begins, with the end of the last.
     std::vector<std::uint32_t> m_members, m_first_member{0};
-    // Of cycle_of: who found a block, and for which search.
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> m_found_by;  // and by which offset in it
-    std::vector<std::uint32_t> m_search;
-    std::uint32_t m_searches = 0;
 };
 
 }  // namespace

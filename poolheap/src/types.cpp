@@ -184,22 +184,20 @@ type_id_t image_naming::type_of_header(std::span<std::uint64_t const> words) {
 type_id_t image_naming::type_by_words(block_index b, std::span<std::uint64_t const> words) {
     if (words.empty()) return k_buffer;
     address const first = words[0];
-    cached& c = m_cache[(first >> 3) * 0x9E3779B97F4A7C15 >> 52];
+    type_id_t id = k_buffer;
     // Most first words that are no vtable are no address in a file either.
-    if (c.first != first && m_symbols.module_of(first) != nullptr) {
+    if (m_symbols.module_of(first) != nullptr) {
         auto const [known, is_new] = m_by_word.try_emplace(first, k_buffer);
         if (is_new && !is_code(first))
             known->second = type_of_vtable(first);
         else if (is_new && words.size() > 1)
             known->second = type_of_coroutine(first, words[1]);
-        c = {first, m_by_word[first]};
-    } else if (c.first != first) {
-        c = {first, k_buffer};
+        id = m_by_word[first];
     }
     // A recycled object's control block lies in front of it.
-    type& t = edit(c.id);
+    type& t = edit(id);
     if (t.rule.pointer_word >= 0 && t.kind == kind::shared)
-        if (block const own = m_heap[b]; address const object = owned_by(b, c.id, words) - own.begin)
+        if (block const own = m_heap[b]; address const object = owned_by(b, id, words) - own.begin)
             if (object < own.bytes) {
                 t.name = (*this)[t.rule.owned].name;
                 t.kind = kind::object;
@@ -207,7 +205,7 @@ type_id_t image_naming::type_by_words(block_index b, std::span<std::uint64_t con
                 t.object_offset = static_cast<std::uint32_t>(object);
                 t.rule.owned = k_buffer;
             }
-    return c.id != k_buffer || m_heap.counted_types.empty() ? c.id : type_of_header(words);
+    return id != k_buffer || m_heap.counted_types.empty() ? id : type_of_header(words);
 }
 
 std::optional<counts> image_naming::counts_of(type_id_t id, std::span<std::uint64_t const> words) const {

@@ -61,18 +61,6 @@ TEST(Diff, OfAServerThatLosesOneSessionInAThousandNamesThatTypeFirst) {
     EXPECT_EQ(diff["types"][0]["objects"], 40);
 }
 
-TEST(Diff, RefusesANamedPipeInsteadOfWaitingForIt) {
-    std::string const path =
-        std::filesystem::temp_directory_path() / ("poolheap-pipe-" + std::to_string(::getpid()));
-    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-    EXPECT_THROW(diff_command(path, path, {}), error);
-    std::string const link = path + ".json";
-    std::filesystem::create_symlink(path, link);
-    EXPECT_THROW(diff_command(link, link, {}), error);
-    std::filesystem::remove(link);
-    std::filesystem::remove(path);
-}
-
 // As a shell hands over what `diff <(poolheap census --json …) NEW` names.
 TEST(Diff, ReadsAReportFromAPipeThatHasAWriter) {
     std::string report = R"({"poolheap":1,"holders":[],"types":[{"type":"T","objects":1,"bytes":10}]})";
