@@ -26,26 +26,24 @@ struct edge {
 
 class edge_list {
 public:
-    class iterator {
+    // A block's edges from one of them on, which are their own iterator.
+    class edges {
     public:
-        iterator(edge_list const& of, std::size_t at) : m_of(&of), m_at(at) {
+        edges(edge_list const& of, std::size_t at) : m_of(&of), m_at(at) {
             if (at != k_end) m_entry = of.entry(at);
         }
         edge operator*() const {
             return {static_cast<block_index>(m_entry >> 4), static_cast<unsigned>(m_entry >> 1 & 7)};
         }
-        iterator& operator++() { return *this = {*m_of, m_entry & 1 ? k_end : m_at + 1}; }
+        edges& operator++() { return *this = {*m_of, m_entry & 1 ? k_end : m_at + 1}; }
         bool operator==(std::default_sentinel_t) const { return m_at == k_end; }
+        [[nodiscard]] edges begin() const { return *this; }
+        [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
     private:
         edge_list const* m_of;
         std::size_t m_at;
         std::uint64_t m_entry = 0;
-    };
-    struct range {
-        iterator first;
-        [[nodiscard]] iterator begin() const { return first; }
-        [[nodiscard]] std::default_sentinel_t end() const { return {}; }
     };
 
     explicit edge_list(std::size_t blocks)
@@ -69,12 +67,12 @@ public:
         ++m_degree;
     }
     [[nodiscard]] bool has(block_index b) const { return (m_groups[b / 32].has >> b % 32 & 1) != 0; }
-    [[nodiscard]] range operator[](block_index b) const {
-        if (!has(b)) return {{*this, k_end}};
+    [[nodiscard]] edges operator[](block_index b) const {
+        if (!has(b)) return {*this, k_end};
         std::size_t at = m_groups[b / 32].first;
         for (int before = std::popcount(m_groups[b / 32].has & ((1U << b % 32) - 1)); before != 0; ++at)
             before -= static_cast<int>(entry(at) & 1);
-        return {{*this, at}};
+        return {*this, at};
     }
 
 private:

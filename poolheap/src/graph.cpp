@@ -201,23 +201,23 @@ void graph::scan_mapping(mapping const& m) {
     // of its own.
     struct zone {
         address begin, end;
-        thread const* of;
-        bool is_stack, is_alone;  // is_alone: what is below is this stack's, too, or not known (core file)
+        std::string name;
+        bool is_alone;  // what is below is this stack's, too, or not known (core file)
     };
     std::vector<zone> zones;
-    auto const add = [&](thread const& t, address at, address below, address above, bool is_stack) {
-        if (at >= m.begin && at < m.end)
-            zones.push_back({at - std::min(at - m.begin, below), at + std::min(m.end - at, above), &t,
-                             is_stack,
-                             m.path == "[stack]" || (t.thread_pointer >= at && t.thread_pointer < m.end) ||
-                                 std::ranges::find(m_image.mappings(), "[stack]", &mapping::path) ==
-                                     m_image.mappings().end()});
-    };
+    bool const is_core =
+        std::ranges::find(m_image.mappings(), "[stack]", &mapping::path) == m_image.mappings().end();
     for (thread const& t : m_image.threads()) {
-        add(t, t.stack_pointer, k_red_zone, m.end, true);
-        // Both are one zone where the stack is shallow: a stack pointer above leaves a large distance.
-        address const frames = t.thread_pointer - t.stack_pointer + k_red_zone;
-        add(t, t.thread_pointer, std::min<address>(k_thread_locals, frames), k_thread_record, false);
+        auto const is_here = [&](address at) { return at >= m.begin && at < m.end; };
+        bool const has_stack = is_here(t.stack_pointer), has_record = is_here(t.thread_pointer);
+        // Mostly both are in one mapping, the first frames just below the thread-local objects.
+        bool const is_below = has_stack && (!has_record || t.stack_pointer < t.thread_pointer);
+        if (!has_stack && !has_record) continue;
+        address const begin = is_below ? t.stack_pointer - k_red_zone : t.thread_pointer - k_thread_locals;
+        address const end = is_below != has_stack || !has_record ? m.end : t.thread_pointer + k_thread_record;
+        zones.push_back({std::max(begin, m.begin), std::min(end, m.end),
+                         (has_stack ? "stack of " : "thread-local storage of ") + thread_name(t),
+                         is_below && (m.path == "[stack]" || has_record || is_core)});
     }
     std::ranges::stable_sort(zones, {}, &zone::begin);
     address begin = m.begin;
@@ -225,12 +225,9 @@ void graph::scan_mapping(mapping const& m) {
         zone const& z = zones[i];
         address const end = i + 1 < zones.size() ? std::min(z.end, zones[i + 1].begin) : z.end;
         // A fibre's stack, or that of a signal handler, may lie among other objects.
-        if (!z.is_stack || !z.is_alone) scan_range(begin, z.begin, in_memory);
-        // Mostly both are in one mapping, the first frames just below the thread-local objects.
-        bool const has_stack = z.of->stack_pointer >= m.begin && z.of->stack_pointer < m.end;
-        std::string const of = (has_stack ? "stack of " : "thread-local storage of ") + thread_name(*z.of);
+        if (!z.is_alone) scan_range(begin, z.begin, in_memory);
         scan_range(std::max(begin, z.begin), end,
-                   [&](address) { return root_reference{root_named(root_kind::stack, of), 0}; });
+                   [&](address) { return root_reference{root_named(root_kind::stack, z.name), 0}; });
         begin = std::max(begin, end);
     }
     scan_range(begin, m.end, in_memory);

@@ -52,7 +52,7 @@ class graph {
 public:
     graph(image const& from, heap const& blocks, naming& names);
 
-    [[nodiscard]] edge_list::range edges(block_index b) const { return m_edges[b]; }
+    [[nodiscard]] edge_list::edges edges(block_index b) const { return m_edges[b]; }
     [[nodiscard]] bool has_edges(block_index b) const { return m_edges.has(b); }
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
     // What the roots reach without what is marked, and the marks: the others would be freed with these.

@@ -315,28 +315,23 @@ public:
         return std::filesystem::exists(inside, e) ? inside : path;
     }
 
-    // Small reads are answered from windows of memory that was read before.
+    // Small reads are answered from pages that were read before.
     std::size_t read(address from, std::span<std::byte> to) const override {
         address const begin = from & ~(k_window - 1);
         window& w = m_windows[begin / k_window % std::size(m_windows)];
         if (to.size() >= k_window) return read_process(m_pid, from, to);
-        if (w.begin != begin) {
-            w.begin = 1;
-            w.bytes.resize(k_window);
-            // A window may begin in a hole.
-            if (read_process(m_pid, begin, w.bytes) < k_window) return read_process(m_pid, from, to);
-            w.begin = begin;
-        }
+        if (w.begin != begin) w.begin = read_process(m_pid, begin, w.bytes) == k_window ? begin : 1;
+        if (w.begin != begin) return 0;
         std::size_t const bytes = std::min<std::size_t>(to.size(), begin + k_window - from);
-        std::memcpy(to.data(), w.bytes.data() + (from - begin), bytes);
+        std::memcpy(to.data(), w.bytes + (from - begin), bytes);
         return bytes == to.size() ? bytes : bytes + read(from + bytes, to.subspan(bytes));
     }
 
 private:
-    static constexpr address k_window = 4 << 10;
+    static constexpr address k_window = 4 << 10;  // is there as a whole, or not at all
     struct window {
         address begin = 1;  // of none
-        std::vector<std::byte> bytes;
+        std::byte bytes[k_window];
     };
 
     int m_pid;

@@ -90,12 +90,12 @@ void dominators::successors(node of, Visit&& visit) const {
 template <class Value, class Visit>
 bool dominators::below(node top, Value of_top, Visit&& visit) const {
     struct step {
-        edge_list::iterator next;
+        edge_list::edges next;
         Value value;
     };
     std::vector<step> path;
     auto const enter = [&](node of, Value value) {
-        if (m_graph.has_edges(of)) path.push_back({m_graph.edges(of).begin(), value});
+        if (m_graph.has_edges(of)) path.push_back({m_graph.edges(of), value});
     };
     enter(top, of_top);
     while (!path.empty()) {
