@@ -124,7 +124,7 @@ public:
     }
 
 private:
-    static constexpr std::size_t k_most = 1 << 16;
+    static constexpr std::size_t k_most = 1 << 13;
 
     std::size_t m_blocks;
     std::vector<block_index> m_stack;

@@ -336,7 +336,7 @@ private:
 
     int m_pid;
     std::unique_ptr<stopped_threads> m_still;
-    mutable window m_windows[256];
+    mutable window m_windows[64];
 };
 
 }  // namespace
