@@ -60,11 +60,14 @@ struct left_for_holder : rl::test_suite<left_for_holder<Expected>, 3, Expected> 
         is_left.store(0, rl::mo_relaxed, $);
         settled($) = left[0]($) = left[1]($) = 0;
     }
+    void settle() {
+        if (is_left.load(rl::mo_relaxed, $) == 0) return;
+        for (std::uint32_t bits = is_left.exchange(0, rl::mo_acquire, $); bits != 0; bits &= bits - 1)
+            settled($) = settled($) + left[bits % 2 != 0 ? 0 : 1]($);
+    }
     void unlock() {
-        do
-            for (std::uint32_t bits = is_left.exchange(0, rl::mo_acquire, $); bits != 0; bits &= bits - 1)
-                settled($) = settled($) + left[bits % 2 != 0 ? 0 : 1]($);
-        while (!lock.try_unlock());
+        while (!lock.try_unlock())
+            settle();
     }
     void thread(unsigned index) {
         if (index == 2) {
@@ -74,7 +77,7 @@ struct left_for_holder : rl::test_suite<left_for_holder<Expected>, 3, Expected> 
         left[index]($) = 1;
         is_left.fetch_or(1U << index, rl::mo_release, $);
         while (!lock.tell_holder())
-            if (lock.try_lock()) return unlock();
+            if (lock.try_lock()) return settle(), unlock();
     }
     void after() {
         RL_ASSERT(settled($) == 2);

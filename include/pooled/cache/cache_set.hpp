@@ -59,7 +59,8 @@ public:
     // Frees the lock, when all that other threads have left is settled. None leaves anything before it has waited for a moment, and none gets
     // a cache meanwhile.
     void unlock() noexcept {
-        for (settle(); !m_mutex.try_unlock(); settle()) {}
+        while (!m_mutex.try_unlock())
+            settle();
     }
 
     // Without a lock.
@@ -308,18 +309,14 @@ public:
         work();
         m_outsiders.leave();
     }
-    // Called as an outsider: something was left for the lock's holder, or the next one. release: pairs with the acquire in settle().
+    // Called as an outsider: something was left for the lock's holder, who settles it before it frees the lock. Nobody has it: the caller does.
     void tell_holder() noexcept {
-        m_is_left.exchange(1, std::memory_order_release);
         while (!m_mutex.tell_holder())
-            if (try_lock()) return unlock();
+            if (try_lock()) return static_cast<void>(settle()), unlock();
     }
     // Does what is left for the lock's holder, also by threads that do not exist in this forked child. In the copy of the library that made
     // the set. False: there is no memory, and another thread has the lock of a class, and does not run.
-    bool settle() noexcept {
-        bool const is_forked = m_forks_survived != g_forks_survived;
-        return (m_is_left.load(std::memory_order_relaxed) == 0 && !is_forked) || m_settle(*this);
-    }
+    bool settle() noexcept { return m_settle(*this); }
 
     // The cache's owner has ended. False: there is no memory, and another thread has the lock of a class, and does not run.
     bool retire(thread_cache& cache) noexcept { return retire_classes(cache) && (unlink(cache), true); }
@@ -387,14 +384,15 @@ private:
     template <class>
     friend struct record_access;
     friend lockable;
-    void on_lock() noexcept { static_cast<void>(settle()); }
+    // Nothing else is left when the lock is free.
+    void on_lock() noexcept {
+        if (!m_ended.empty() || m_forks_survived != g_forks_survived) settle();
+    }
     bool settle_own() noexcept {
-        m_is_left.exchange(0, std::memory_order_acquire);
         auto const retire_ended = [this](thread_cache& cache) {
             if (g_retire_dead.load(std::memory_order_relaxed)(cache)) return;
             cache.owner = ended(cache);
             m_ended.push(cache);
-            m_is_left.exchange(1, std::memory_order_relaxed);
         };
         decltype(m_ended)::for_each(m_ended.take_all(), retire_ended);
         if (m_forks_survived != g_forks_survived) {
@@ -486,8 +484,7 @@ private:
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
     // Whose owners have ended; they are in m_all, too.
     push_list<thread_cache, thread_cache::next_of> m_ended;
-    atomic<std::uint32_t> m_is_left{0};  // 1: settle() has something to do
-    shared_gate m_outsiders;             // threads without a cache
+    shared_gate m_outsiders;  // threads without a cache
     // It is no array of central: compilers inline its constructor once for each class, 139 s of GCC 12 under a sanitizer.
     alignas(central) std::array<std::byte, k_lists * sizeof(central)> m_central;
 };

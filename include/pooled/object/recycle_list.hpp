@@ -14,9 +14,9 @@
 // one. Whoever has the lock next settles that, or has it now. A thread that waits in the queue needs the lock, as does one that would
 // report that there is none, or that belongs to another copy of the library, which has other metadata.
 //
-// Invariants: m_objects = m_outside + m_taken_apart + idle + fresh + being built <= bound
-//             outside: in a thread's cache, with a caller, or in m_left
-//             in use = m_outside − Σ held of the caches, when m_left is settled
+// Invariants: m_objects = existing() + being built <= bound
+//             existing() = outside() + idle + fresh; outside: in a thread's cache, with a caller, or in m_left
+//             in use = outside() − Σ held of the caches, when m_left is settled
 //             m_left_size >= objects in m_left, or taken from there to be put back
 //             someone waits ⇒ central mode; without an offer ⇒ all that is available has been offered to others
 //             a cache has more space than its share (k_cache_share) ⇒ its thread was the only one when it got that
@@ -277,9 +277,9 @@ private:
                                        : cache_capacity(k_cache_share, k_max_cached);
         return now < most && mine.recycled.reserve(most);
     }
-    void add_outside() noexcept {
-        m_outside.add(1);
-        m_high_water = detail::larger<std::size_t>(m_high_water, m_outside + m_idle.size());
+    // Objects are outside that never were before.
+    void note_high_water() noexcept {
+        m_high_water = detail::larger<std::size_t>(m_high_water, outside() + m_idle.size());
     }
     // The object that was popped from a stack; null for null.
     void* taken(recycle_node* n) noexcept {
@@ -328,6 +328,18 @@ private:
     }
     // The caches call it: what other threads did without the lock becomes part of the list.
     void settle() noexcept;
+    // Afterwards each owner is outside its gate until that is resumed, and each thread outside apart() until m_is_barred is false.
+    void stop_every() noexcept {
+        for (;; m_is_barred.store(false, std::memory_order_relaxed)) {
+            m_core.caches().stop_every();
+            m_is_barred.store(true, std::memory_order_relaxed);
+            if (m_core.caches().are_all_outside()) return;
+        }
+    }
+    void resume() noexcept {
+        m_is_barred.store(false, std::memory_order_release);  // pairs with the acquire in apart()
+        m_core.caches().resume();
+    }
     // An object may be idle in another thread's cache, or in its hands.
     [[nodiscard]] bool is_elsewhere(thread_cache const* mine) const noexcept {
         return m_left_size.load(std::memory_order_relaxed) != 0 || (!is_central() && !is_only(mine));
@@ -336,6 +348,13 @@ private:
     // These are called in no section.
 
     [[nodiscard]] std::size_t objects() const noexcept { return m_objects.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::size_t existing() const noexcept {
+        return m_references.load(std::memory_order_relaxed) - m_others;
+    }
+    // Clamped, because another thread may have changed only one of them.
+    [[nodiscard]] std::size_t outside() const noexcept {
+        return saturating_subtract(existing(), m_idle.size() + m_fresh.size());
+    }
     // Counts as many objects more as `more(objects)` says, and returns that.
     template <class More>
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t claim(More&& more) noexcept;
@@ -345,10 +364,13 @@ private:
     // Takes the lock. False: it did not, because another thread has it and does not run, and `apart()` did without.
     template <class Apart>
     [[nodiscard]] POOLED_ALWAYS_INLINE bool lock_or(Apart&& apart);
-    // What take(), put() and add() do while another thread has the lock, and does not run. Null, false: it must wait.
+    // What take(), put(), remove() and add() do while another thread has the lock, and does not run. Null, false: it must wait.
     [[nodiscard]] void* take_apart();
     [[nodiscard]] bool put_apart(void* p) noexcept;
+    [[nodiscard]] bool remove_apart(std::uint32_t generation) noexcept;
     [[nodiscard]] bool add_apart(recycle_stack& built, void** taken_one) noexcept;
+    // False: there is no memory. Requires that the holder is told.
+    [[nodiscard]] bool leave_apart(void* p) noexcept;
     // Calls work() as an outsider of the caches, unless m_is_barred. Whoever changes what work() reads waits for the end of that.
     template <class Work>
     void apart(Work&& work) noexcept {
@@ -375,17 +397,16 @@ private:
     // Two cache lines with all that most acquisitions and releases under the lock write: threads that wait for one another pass these on.
     alignas(k_cache_line) wait_queue m_waiters;
     atomic<std::size_t> m_objects{0};
-    observed<std::size_t> m_outside;
     std::uint32_t m_hits = 0;  // acquisitions in a row that found an idle object
     recycle_stack m_idle;
 
     recycle_stack m_fresh;
     observed<std::size_t> m_high_water;
     atomic<std::uint64_t> m_built{0};  // ever
-    std::size_t m_others = 1;          // objects in use that were forgotten, and the pool's handle
-    std::uint32_t m_first_counted = k_generation;  // the oldest generation of which m_outside counts objects
-    deferred_list m_left;                          // of this generation
-    atomic<std::size_t> m_taken_apart{0};
+    atomic<std::size_t> m_references{1};           // of objects that exist, and of m_others; without any, the list ends
+    observed<std::size_t> m_others{1};             // objects in use that were forgotten, and the pool's handle
+    std::uint32_t m_first_counted = k_generation;  // the oldest generation of objects that are not forgotten
+    deferred_list m_left;                          // of this generation, or never acquired
     atomic<std::size_t> m_left_size{0};
     atomic<bool> m_is_barred{false};  // under the lock alone
 };

@@ -44,16 +44,12 @@ inline void recycle_list::flush(class_cache& cache, std::uint32_t n) noexcept {
     auto const oldest = cache.oldest(n);
     for (void* const one : oldest)
         m_idle.push(node_of(one));
-    m_outside.subtract(oldest.size());
     cache.drop_oldest(static_cast<std::uint32_t>(oldest.size()));
 }
 
 inline void recycle_list::collect(class_cache& cache) noexcept {
     flush(cache, cache.capacity());
-    if (void* const hot = cache.pop_hot()) {
-        m_idle.push(node_of(hot));
-        m_outside.subtract(1);
-    }
+    if (void* const hot = cache.pop_hot()) m_idle.push(node_of(hot));
     if (!detail::is_foreign(m_core) && cache.capacity() > cache_capacity(k_cache_share, k_max_cached))
         cache.release();
 }
@@ -75,7 +71,6 @@ inline void recycle_list::refill(thread_cache& mine) noexcept {
         for (std::size_t line = k_cache_line; line < front; line += k_cache_line)
             __builtin_prefetch(static_cast<std::byte*>(array[i]) + line, 1);
     }
-    m_outside.add(count);
 }
 
 inline void recycle_list::push_idle(void* p, thread_cache* mine) noexcept {
@@ -86,11 +81,10 @@ inline void recycle_list::push_idle(void* p, thread_cache* mine) noexcept {
         if (cache.push(p)) return;
     }
     m_idle.push(node_of(p));
-    m_outside.subtract(1);
 }
 
 inline void recycle_list::try_central_mode() noexcept {
-    static_cast<void>(m_core.caches().settle());
+    m_core.caches().settle();
     if (m_core.caches().stop()) {
         m_cacheable = k_none;
         m_hits = 0;
@@ -100,16 +94,15 @@ inline void recycle_list::try_central_mode() noexcept {
 }
 
 inline void recycle_list::settle() noexcept {
-    deferred_blocks* const left = m_left.take_all();  // first: they are counted before they are left
-    m_outside.add(m_taken_apart.exchange(0, std::memory_order_relaxed));
-    m_high_water = detail::larger<std::size_t>(m_high_water, m_outside + m_idle.size());
-    deferred_list::for_each(left, [this](deferred_blocks& one) {
-        m_outside.subtract(one.count);
+    deferred_list::for_each(m_left.take_all(), [this](deferred_blocks& one) {
         m_left_size.fetch_sub(one.count, std::memory_order_relaxed);
-        while (one.count != 0)
-            m_idle.push(node_of(one.blocks()[--one.count]));
+        while (one.count != 0) {
+            recycle_node& n = node_of(one.blocks()[--one.count]);
+            (n.is_linked() ? m_fresh : m_idle).push(n);
+        }
         one.free();
     });
+    note_high_water();
     while (m_waiters.is_due(available()))
         waiter::wake(m_waiters.offer(available()));
 }
@@ -120,7 +113,6 @@ POOLED_ALWAYS_INLINE void* recycle_list::pop_idle(thread_cache* mine) noexcept {
         if (void* const cached = mine->recycled.pop()) return cached;
     void* const p = taken(m_idle.pop());
     if (p == nullptr) return nullptr;
-    m_outside.add(1);
     if (caches && m_idle.size() != 0) refill(*mine);
     return p;
 }
@@ -144,7 +136,7 @@ POOLED_ALWAYS_INLINE recycle_list::grant recycle_list::take_locked(thread_cache*
     }
     m_hits = 0;
     p = taken(m_fresh.pop());
-    if (p != nullptr) return add_outside(), grant{p};
+    if (p != nullptr) return note_high_water(), grant{p};
     std::size_t const count = claim([this](std::size_t now) { return next_growth(now); });
     return {nullptr, count, count == 0 && is_elsewhere(mine)};  // others may have claimed what there was
 }
@@ -171,6 +163,7 @@ POOLED_NOINLINE inline void* recycle_list::take_apart() {
         p = m_left.pop();
         if (p == nullptr) return;
         m_left_size.fetch_sub(1, std::memory_order_relaxed);
+        taken(&node_of(p));
         m_core.caches().tell_holder();  // the rest was in no list meanwhile
     });
     if (p != nullptr) return p;
@@ -186,25 +179,47 @@ POOLED_NOINLINE inline bool recycle_list::put_apart(void* p) noexcept {
     bool is_taken = false;
     apart([&] {
         if (node_of(p).generation != m_generation) return;
-        m_left_size.fetch_add(1, std::memory_order_relaxed);
-        is_taken = m_left.put(p);
-        if (!is_taken) m_left_size.fetch_sub(1, std::memory_order_relaxed);
+        is_taken = leave_apart(p);
         m_core.caches().tell_holder();  // the rest was in no list meanwhile
     });
     return is_taken;
 }
 
+inline bool recycle_list::leave_apart(void* p) noexcept {
+    m_left_size.fetch_add(1, std::memory_order_relaxed);
+    bool const is_left = m_left.put(p);
+    if (!is_left) m_left_size.fetch_sub(1, std::memory_order_relaxed);
+    return is_left;
+}
+
+// As long as the pool is open, its handle keeps the list.
+POOLED_NOINLINE inline bool recycle_list::remove_apart(std::uint32_t generation) noexcept {
+    bool is_done = false;
+    apart([&] {
+        is_done = !m_core.is_closed() && !is_forgotten(generation);
+        if (!is_done) return;
+        m_references.fetch_sub(1, std::memory_order_relaxed);
+        unclaim(1);
+        m_core.caches().tell_holder();
+    });
+    return is_done;
+}
+
 POOLED_NOINLINE inline bool recycle_list::add_apart(recycle_stack& built, void** taken_one) noexcept {
     bool is_done = false;
     apart([&] {
-        if (built.size() > (taken_one != nullptr ? 1U : 0U)) return;
-        if (built.size() != 0) {
-            *taken_one = taken(built.pop());
-            m_built.fetch_add(1, std::memory_order_relaxed);
-            m_taken_apart.fetch_add(1, std::memory_order_relaxed);
-        }
+        std::size_t const count = built.size();
+        m_references.fetch_add(count, std::memory_order_relaxed);
+        if (taken_one != nullptr && *taken_one == nullptr) *taken_one = taken(built.pop());
+        while (recycle_node* const n = built.pop())
+            if (!leave_apart(object_of(n))) {
+                built.push(*n);
+                break;
+            }
+        m_references.fetch_sub(built.size(), std::memory_order_relaxed);
+        m_built.fetch_add(count - built.size(), std::memory_order_relaxed);
         m_core.caches().tell_holder();
-        is_done = true;
+        is_done = built.size() == 0;
     });
     return is_done;
 }
@@ -235,13 +250,13 @@ POOLED_NOINLINE inline void* recycle_list::add(recycle_stack& built, std::size_t
     if (!lock_or([&] { return add_apart(built, takes_one ? &p : nullptr); })) return p;
     section const own(*this, true);
     m_built.fetch_add(built.size(), std::memory_order_relaxed);
-    p = takes_one ? taken(built.pop()) : nullptr;
-    if (p != nullptr) add_outside();
+    m_references.fetch_add(built.size(), std::memory_order_relaxed);
+    if (takes_one && p == nullptr) p = taken(built.pop());
     while (recycle_node* const n = built.pop())
         m_fresh.push(*n);
+    note_high_water();
     // No change, but where this thread forked while it built, and the list has forgotten it.
-    std::size_t const all = m_outside + m_idle.size() + m_fresh.size();
-    if (all > objects()) m_objects.store(all, std::memory_order_relaxed);
+    if (existing() > objects()) m_objects.store(existing(), std::memory_order_relaxed);
     while (m_waiters.is_due(available()))  // a section offers only one object at its end
         waiter::wake(m_waiters.offer(available()));
     return p;
@@ -308,8 +323,8 @@ POOLED_CODE void recycle_list::put(void* p) noexcept {
     }
     thread_cache* const mine = attach();
     std::uint32_t const generation = n.generation;
-    if (!lock_or([&] { return put_apart(p); })) return;
-    {
+    if (generation == m_generation) {
+        if (!lock_or([&] { return put_apart(p); })) return;
         section const own(*this, true);
         if (generation == m_generation) return push_idle(p, mine);
     }
@@ -317,31 +332,28 @@ POOLED_CODE void recycle_list::put(void* p) noexcept {
     remove(generation);
 }
 POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
+    if (!lock_or([&] { return remove_apart(generation); })) return;
     bool is_last = false;
     {
-        section const own(*this);
-        if (generation == k_none || is_forgotten(generation)) {
-            --m_others;
-        } else {
-            m_outside.subtract(1);
+        section const own(*this, true);
+        if (generation == k_none || is_forgotten(generation))
+            m_others.subtract(1);
+        else
             unclaim(1);
-        }
-        is_last = objects() + m_others == 0;
+        is_last = m_references.fetch_sub(1, std::memory_order_relaxed) == 1;
     }
     if (is_last) end();
 }
 POOLED_CODE void recycle_list::renew(void* p) noexcept {
-    section const own(*this);
     node_of(p).set(m_limits.idle_count, m_generation);
     m_built.fetch_add(1, std::memory_order_relaxed);
 }
 POOLED_CODE void recycle_list::reserve(std::size_t count) {
     thread_cache* const mine = attach();  // the first acquisition needs no memory for it
-    std::size_t more = 0;
-    {
-        section const own(*this);
-        more = claim([count](std::size_t now) { return count > now ? count - now : 0; });
-        if (mine != nullptr) grow(*mine);
+    std::size_t const more = claim([count](std::size_t now) { return count > now ? count - now : 0; });
+    if (mine != nullptr && m_core.caches().try_lock_for_a_moment()) {
+        section const own(*this, true);
+        grow(*mine);
     }
     recycle_stack built = build(more, true);
     std::size_t const missing = more - built.size();
@@ -352,24 +364,19 @@ POOLED_CODE void recycle_list::add_idle(recycle_stack& built) noexcept {
     section const own(*this);
     m_built.fetch_add(built.size(), std::memory_order_relaxed);
     m_objects.fetch_add(built.size(), std::memory_order_relaxed);
+    m_references.fetch_add(built.size(), std::memory_order_relaxed);
     while (recycle_node* const n = built.pop())
         m_idle.push(*n);
-    m_high_water = detail::larger<std::size_t>(m_high_water, m_outside + m_idle.size());
+    note_high_water();
 }
 POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
     bool const is_at_once = what == in_use::forget || what == in_use::close;
     recycle_stack all;
     {
-        scoped_lock const lock(m_core.caches());
-        if (what == in_use::keep)
-            m_core.caches().stop();
-        else
-            for (;; m_is_barred.store(false, std::memory_order_relaxed)) {
-                m_core.caches().stop_every();
-                m_is_barred.store(true, std::memory_order_relaxed);
-                if (m_core.caches().are_all_outside()) break;
-            }
-        static_cast<void>(m_core.caches().settle());
+        try_scoped_lock const lock(m_core.caches(), what != in_use::keep);
+        if (!lock) return 0;
+        what == in_use::keep ? static_cast<void>(m_core.caches().stop()) : stop_every();
+        m_core.caches().settle();
         bool const was_central = is_central();
         if (what != in_use::keep) begin_generation();
         m_cacheable = was_central || what == in_use::close ? k_none : std::uint32_t{m_generation};
@@ -377,17 +384,16 @@ POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
         all = std::exchange(m_idle, recycle_stack());
         while (recycle_node* const n = m_fresh.pop())
             all.push(*n);
+        m_references.fetch_sub(all.size(), std::memory_order_relaxed);
         if (is_at_once) unclaim(all.size());
         if (what == in_use::forget) {
             m_first_counted = m_generation;
-            m_others += m_outside;
-            unclaim(m_outside);
-            m_outside = 0;
+            unclaim(existing());
+            m_others.add(existing());
         }
         if (what == in_use::close)
             m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
-        m_is_barred.store(false, std::memory_order_release);  // pairs with the acquire in apart()
-        m_core.caches().resume();
+        resume();
     }
     if (is_at_once) return destroy_all(all);
     // Each may be replaced as soon as it is destroyed.
@@ -409,10 +415,11 @@ POOLED_CODE void recycle_list::close() noexcept {
 POOLED_CODE object_pool_stats recycle_list::count() noexcept {
     try_scoped_lock const lock(m_core.caches(), false);
     std::size_t const kept = m_idle.size() + m_fresh.size();
-    std::size_t const held_now = lock ? detail::smaller<std::size_t>(held(), m_outside) : 0;
+    std::size_t const out = outside();
+    std::size_t const held_now = lock ? detail::smaller(held(), out) : 0;
     return {.name = {},
-            .capacity = m_outside + kept,
-            .in_use = m_outside - held_now,
+            .capacity = out + kept,
+            .in_use = out - held_now,
             .idle = kept + held_now,
             .high_water = m_high_water,
             .waiting = m_waiters.size(),
@@ -422,14 +429,15 @@ POOLED_CODE object_pool_stats recycle_list::count() noexcept {
 POOLED_CODE bool recycle_list::is_valid() noexcept {
     if (!m_core.is_valid()) return false;
     scoped_lock const lock(m_core.caches());
-    m_core.caches().stop_every();
+    stop_every();
+    m_core.caches().settle();
     std::size_t const cached = held();
     std::size_t const kept = m_idle.size() + m_fresh.size();
-    bool const valid = m_idle.is_valid() && m_fresh.is_valid() && cached <= m_outside &&
-                       m_outside + kept <= objects() && objects() <= m_limits.bound &&
-                       m_outside + m_idle.size() <= m_high_water && (!is_central() || cached == 0) &&
+    bool const valid = m_idle.is_valid() && m_fresh.is_valid() && cached + kept <= existing() &&
+                       existing() <= objects() && objects() <= m_limits.bound &&
+                       existing() - m_fresh.size() <= m_high_water && (!is_central() || cached == 0) &&
                        (m_waiters.empty() || (is_central() && !m_waiters.is_due(available())));
-    m_core.caches().resume();
+    resume();
     return valid;
 }
 // The caches' lock is held.
@@ -445,13 +453,12 @@ POOLED_CODE void recycle_list::forget_objects() noexcept {
     m_cacheable = m_core.is_closed() ? k_none : std::uint32_t{m_generation};
     m_waiters.clear();
     m_idle = m_fresh = recycle_stack();
-    m_outside = std::size_t{0};
     m_objects.store(0, std::memory_order_relaxed);
-    m_taken_apart.store(0, std::memory_order_relaxed);
     m_left_size.store(0, std::memory_order_relaxed);
     m_is_barred.store(false, std::memory_order_relaxed);
     ::new (static_cast<void*>(&m_left)) deferred_list;
     m_others = k_size_max / 2;  // the list lasts as long as the process
+    m_references.store(m_others, std::memory_order_relaxed);
     m_hits = 0;
     add_to_caches();
 }

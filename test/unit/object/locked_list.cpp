@@ -50,10 +50,9 @@ struct record_access<struct looking_thread> {
               m_work(std::move(work)) {
             m_caches.add_recycled(
                 this, [](void* self) noexcept { static_cast<at_look_elsewhere*>(self)->on_settle(); });
-            be_told();
         }
         ~at_look_elsewhere() {
-            EXPECT_GE(m_settled, 2);
+            EXPECT_GE(m_settled, 1);
             scoped_lock const lock(m_caches);
             m_list.add_to_caches();
         }
@@ -61,13 +60,9 @@ struct record_access<struct looking_thread> {
         at_look_elsewhere& operator=(at_look_elsewhere const&) = delete;
 
     private:
-        // That something was left.
-        void be_told() noexcept { m_caches.m_is_left.exchange(1, std::memory_order_relaxed); }
         void on_settle() noexcept {
             m_list.settle();
-            ++m_settled;
-            if (m_settled == 1) be_told();  // it has taken the lock just now
-            if (m_settled == 2) m_work();
+            if (++m_settled == 1) m_work();
         }
         recycle_list& m_list;
         cache_set& m_caches;
@@ -91,6 +86,7 @@ struct counted {
     counted() {
         if (g_fails) throw std::runtime_error("a constructor");
         EXPECT_LE(++g_alive, g_most) << "more than the bound";
+        if (g_meanwhile) g_meanwhile();
     }
     ~counted() { --g_alive; }
     counted(counted const&) = delete;
@@ -100,6 +96,7 @@ struct counted {
     static inline std::atomic<std::size_t> g_alive{0};
     static inline std::size_t g_most = 0;
     static inline bool g_fails = false;
+    static inline std::function<void()> g_meanwhile;
 };
 using pool_type = pooled::object_pool<counted>;
 using pointer = std::shared_ptr<counted>;
@@ -136,6 +133,7 @@ protected:
         counted::g_fails = false;
     }
     ~locked_list() override {
+        counted::g_meanwhile = nullptr;
         pool.reset();
         EXPECT_EQ(counted::g_alive, 0U) << "an object was lost";
     }
@@ -378,6 +376,89 @@ TEST_F(locked_list, that_is_held_stops_no_thread_that_first_uses_the_pool_or_end
     EXPECT_TRUE(holder.leave());
     EXPECT_EQ(counted::g_alive, 3U);
     EXPECT_EQ(objects.idle(), 3U);
+}
+
+TEST_F(locked_list, that_is_held_stops_neither_reserve_nor_trim) {
+    pool_type& objects = make(100);
+    auto all = acquire(objects, 3);
+    std::uint64_t const high_water = objects.stats().high_water;
+    test::preempted_holder holder(caches_of(objects));
+    objects.reserve(100);
+    EXPECT_EQ(counted::g_alive, 100U);
+    EXPECT_EQ(objects.trim(), 0U);
+    while (all.size() != 50)
+        all.push_back(objects.acquire());
+    all.resize(3);
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(objects.stats().built, 100U);
+    EXPECT_EQ(objects.in_use(), 3U);
+    EXPECT_EQ(objects.idle(), 97U);
+    EXPECT_GE(objects.stats().high_water, high_water);
+    EXPECT_TRUE(test::is_valid(objects));
+    EXPECT_EQ(acquire(objects, 98).back(), nullptr);
+    EXPECT_EQ(objects.trim(), 97U);
+}
+
+TEST_F(locked_list, that_is_held_stops_nobody_who_has_built_several) {
+    pool_type& objects = pool.emplace(pooled::object_pool_options{.growth = 8});
+    counted::g_most = ~std::size_t{0};
+    std::optional<test::preempted_holder> holder;
+    counted::g_meanwhile = [&] {
+        if (!holder.has_value()) holder.emplace(caches_of(objects));
+    };
+    auto all = acquire(objects, 8);
+    EXPECT_TRUE(holder->leave());
+    EXPECT_EQ(objects.stats().built, 8U);
+    EXPECT_EQ(objects.in_use(), 8U);
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
+TEST_F(locked_list, that_is_held_stops_no_release_that_destroys_the_object) {
+    pool_type& objects = make(3);
+    auto all = acquire(objects, 3);
+    EXPECT_EQ(objects.clear(), 0U);
+    test::preempted_holder holder(caches_of(objects));
+    all.clear();
+    EXPECT_EQ(counted::g_alive, 0U);
+    all = acquire(objects, 3);
+    EXPECT_NE(all.back(), nullptr) << "others may be built in their place";
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(objects.in_use(), 3U);
+    EXPECT_EQ(objects.try_acquire(), nullptr);
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
+// Nobody else calls the pool afterwards.
+TEST_F(locked_list, that_is_held_when_an_object_is_destroyed_lets_a_waiter_build_one) {
+    pool_type& objects = make(1);
+    auto all = acquire(objects, 1);
+    EXPECT_EQ(objects.clear(), 0U);
+    pointer found;
+    std::thread waiting([&] { found = objects.acquire_for(k_forever); });
+    while (objects.waiting() != 1)
+        std::this_thread::yield();
+    test::preempted_holder holder(caches_of(objects));
+    all.clear();
+    EXPECT_TRUE(holder.leave());
+    waiting.join();
+    EXPECT_NE(found, nullptr);
+}
+
+struct never_valid {
+    bool validate(counted&) const { return false; }
+};
+
+TEST_F(locked_list, that_is_held_stops_nobody_whose_object_is_not_valid_any_more) {
+    pooled::object_pool<counted, never_valid> objects{{.max_objects = 2}};
+    objects.acquire().reset();
+    {
+        test::preempted_holder holder(pooled::detail::object_pool_access::core(objects).caches());
+        EXPECT_NE(objects.acquire(), nullptr);
+        EXPECT_TRUE(holder.leave());
+    }
+    EXPECT_GE(objects.stats().built, 2U);
+    EXPECT_EQ(objects.in_use(), 0U);
+    EXPECT_TRUE(test::is_valid(objects));
 }
 
 // While it exists, a thread has the lock most of the time.
