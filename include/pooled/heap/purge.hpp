@@ -17,7 +17,7 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-inline std::size_t slab_heap::release_chunks(std::size_t most, std::size_t step, bool may_wait) noexcept {
+inline std::size_t slab_heap::release_chunks(std::size_t most, bool may_wait, std::size_t step) noexcept {
     intrusive_list<chunk> released;
     std::size_t bytes = 0;
     if (m_empty_bytes == 0 || most == 0) return 0;
@@ -76,17 +76,17 @@ inline std::size_t slab_heap::purge_in_use(slab& s) noexcept {
     return bytes;
 }
 
-inline std::size_t slab_heap::go_on(purging& p, std::size_t looks, bool may_wait) noexcept {
+inline std::size_t slab_heap::go_on(purging& p, std::size_t looks) noexcept {
     for (std::size_t bytes = 0;;) {
         upstream::call under_way(m_upstream);
         slab* lent = nullptr;
-        if (try_scoped_lock const lock(*this, may_wait); lock) lent = lend_next(p, looks, under_way);
+        if (try_scoped_lock const lock(*this, false); lock) lent = lend_next(p, looks, under_way);
         if (lent == nullptr) return bytes;
         std::size_t const returned = platform::release_pages(lent->memory(), lent->bytes());
         if (returned != 0) lent->owner->is_huge = false;
         if (returned != 0) looks -= detail::smaller(looks, k_looks_of_call);
         bytes += returned;
-        try_scoped_lock const lock(*this, may_wait);
+        try_scoped_lock const lock(*this, false);
         if (!lock) {
             leave(*lent);
             continue;

@@ -99,8 +99,7 @@ inline bool slab_heap::reserve_in_use(attempt& by, slab& s) noexcept {
 }
 
 inline void slab_heap::forget_reservations() noexcept {
-    scoped_lock const lock(*this);
-    end_reservations();
+    if (try_scoped_lock const lock(*this, false); lock) end_reservations();
 }
 inline void slab_heap::end_reservations() noexcept {
     for (reservation& r : m_reservations)

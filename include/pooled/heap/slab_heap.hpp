@@ -158,7 +158,7 @@ public:
         return lock && m_reservations.serve(c);
     }
 
-    // Ends all reservations. O(spans).
+    // Ends all reservations, unless another thread has the lock and does not run. O(spans).
     void forget_reservations() noexcept;
     // Called in a forked child, where the attempts of other threads do not end.
     void forget_others() noexcept;
@@ -170,14 +170,14 @@ public:
 
     // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller; of more than `step`
     // bytes, which take a millisecond, the first. O(chunks without a granule in use).
-    std::size_t release_chunks(std::size_t most = k_size_max, std::size_t step = k_size_max,
-                               bool may_wait = true) noexcept;
+    std::size_t release_chunks(std::size_t most = k_size_max, bool may_wait = false,
+                               std::size_t step = k_size_max) noexcept;
 
     // Returns the pages of free spans to the system, those of the longest first, until `most` bytes of spans have no resident page. Returns
     // the number of bytes, without spans that had none before. O(spans + their pages); takes the lock for one span at a time.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         purging all{observed<std::size_t>(most), {}, true, {}};
-        return go_on(all, k_size_max, true);
+        return go_on(all, k_size_max);
     }
     // The same in steps, each of which takes less than a millisecond; first of whole chunks, up to `of_chunks` bytes, which return
     // to upstream. Without those, and when no step of one with them is left, a chunk with a huge page that is half in use keeps it.
@@ -189,8 +189,8 @@ public:
     }
     [[nodiscard]] bool has_step() const noexcept { return m_purging.bytes != 0; }
     void do_step() noexcept {
-        std::size_t const released = release_chunks(m_purging.of_chunks, k_step_bytes, false);
-        if (released == 0) return static_cast<void>(go_on(m_purging, k_looks_in_step, false));
+        std::size_t const released = release_chunks(m_purging.of_chunks, false, k_step_bytes);
+        if (released == 0) return static_cast<void>(go_on(m_purging, k_looks_in_step));
         try_scoped_lock const lock(*this, false);
         if (!lock) return;
         m_purging.bytes = m_purging.bytes - detail::smaller<std::size_t>(released, m_purging.bytes);
@@ -432,7 +432,7 @@ private:
 
     // Takes the lock for one span at a time, and not while it calls the system: the thread may be preempted there. When it is over, no
     // bytes are left.
-    std::size_t go_on(purging& p, std::size_t looks, bool may_wait) noexcept;
+    std::size_t go_on(purging& p, std::size_t looks) noexcept;
 
     // Takes the lock. If there is an earlier reservation for the same classes, it takes over the spans of `r`.
     void settle(reservation& r) noexcept;

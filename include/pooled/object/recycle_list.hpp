@@ -328,7 +328,7 @@ private:
     }
     // The caches call it: what other threads did without the lock becomes part of the list.
     void settle() noexcept;
-    // Afterwards each owner is outside its gate until that is resumed, and each thread outside apart() until m_is_barred is false.
+    // Afterwards each owner is outside its gate, and each thread outside apart(), until resume().
     void stop_every() noexcept {
         for (;; m_is_barred.store(false, std::memory_order_relaxed)) {
             m_core.caches().stop_every();
@@ -351,6 +351,10 @@ private:
     [[nodiscard]] std::size_t existing() const noexcept {
         return m_references.load(std::memory_order_relaxed) - m_others;
     }
+    void count_built(std::size_t count) noexcept {
+        m_built.fetch_add(count, std::memory_order_relaxed);
+        m_references.fetch_add(count, std::memory_order_relaxed);
+    }
     // Clamped, because another thread may have changed only one of them.
     [[nodiscard]] std::size_t outside() const noexcept {
         return saturating_subtract(existing(), m_idle.size() + m_fresh.size());
@@ -369,15 +373,20 @@ private:
     [[nodiscard]] bool put_apart(void* p) noexcept;
     [[nodiscard]] bool remove_apart(std::uint32_t generation) noexcept;
     [[nodiscard]] bool add_apart(recycle_stack& built, void** taken_one) noexcept;
-    // False: there is no memory. Requires that the holder is told.
-    [[nodiscard]] bool leave_apart(void* p) noexcept;
-    // Calls work() as an outsider of the caches, unless m_is_barred. Whoever changes what work() reads waits for the end of that.
+    // Called in apart(). False: there is no memory.
+    [[nodiscard]] bool leave(void* p) noexcept;
+    // The result of work(), an outsider of the caches, which the lock's holder settles. Whoever changes what work() reads waits for the end
+    // of that. False, too, when m_is_barred.
     template <class Work>
-    void apart(Work&& work) noexcept {
+    bool apart(Work&& work) noexcept {
+        bool is_done = false;
         m_core.caches().as_outsider([&] {
             // acquire: pairs with the release that ends the bar.
-            if (!m_is_barred.load(std::memory_order_acquire)) work();
+            if (m_is_barred.load(std::memory_order_acquire)) return;
+            is_done = work();
+            m_core.caches().tell_holder();  // what was left may have been in no list meanwhile
         });
+        return is_done;
     }
     // Builds `count` objects, which the list counts already, in no section. When memory has run out, returns none, or those that were built
     // until then, unless it needs all.
@@ -403,8 +412,9 @@ private:
     recycle_stack m_fresh;
     observed<std::size_t> m_high_water;
     atomic<std::uint64_t> m_built{0};  // ever
-    atomic<std::size_t> m_references{1};           // of objects that exist, and of m_others; without any, the list ends
-    observed<std::size_t> m_others{1};             // objects in use that were forgotten, and the pool's handle
+    atomic<std::size_t> m_references{
+        1};                             // of objects that exist, and of m_others; without any, the list ends
+    observed<std::size_t> m_others{1};  // objects in use that were forgotten, and the pool's handle
     std::uint32_t m_first_counted = k_generation;  // the oldest generation of objects that are not forgotten
     deferred_list m_left;                          // of this generation, or never acquired
     atomic<std::size_t> m_left_size{0};

@@ -161,10 +161,9 @@ POOLED_NOINLINE inline void* recycle_list::take_apart() {
     void* p = nullptr;
     apart([&] {
         p = m_left.pop();
-        if (p == nullptr) return;
+        if (p == nullptr) return false;
         m_left_size.fetch_sub(1, std::memory_order_relaxed);
-        taken(&node_of(p));
-        m_core.caches().tell_holder();  // the rest was in no list meanwhile
+        return taken(&node_of(p)) == p;
     });
     if (p != nullptr) return p;
     auto const one_at_most = [this](std::size_t now) {
@@ -175,53 +174,38 @@ POOLED_NOINLINE inline void* recycle_list::take_apart() {
     return add(built, 1 - built.size(), true);
 }
 
-POOLED_NOINLINE inline bool recycle_list::put_apart(void* p) noexcept {
-    bool is_taken = false;
-    apart([&] {
-        if (node_of(p).generation != m_generation) return;
-        is_taken = leave_apart(p);
-        m_core.caches().tell_holder();  // the rest was in no list meanwhile
-    });
-    return is_taken;
+inline bool recycle_list::leave(void* p) noexcept {
+    m_left_size.fetch_add(1, std::memory_order_relaxed);
+    if (m_left.put(p)) return true;
+    return m_left_size.fetch_sub(1, std::memory_order_relaxed), false;
 }
 
-inline bool recycle_list::leave_apart(void* p) noexcept {
-    m_left_size.fetch_add(1, std::memory_order_relaxed);
-    bool const is_left = m_left.put(p);
-    if (!is_left) m_left_size.fetch_sub(1, std::memory_order_relaxed);
-    return is_left;
+POOLED_NOINLINE inline bool recycle_list::put_apart(void* p) noexcept {
+    return apart([&] { return node_of(p).generation == m_generation && leave(p); });
 }
 
 // As long as the pool is open, its handle keeps the list.
 POOLED_NOINLINE inline bool recycle_list::remove_apart(std::uint32_t generation) noexcept {
-    bool is_done = false;
-    apart([&] {
-        is_done = !m_core.is_closed() && !is_forgotten(generation);
-        if (!is_done) return;
+    return apart([&] {
+        if (m_core.is_closed() || is_forgotten(generation)) return false;
         m_references.fetch_sub(1, std::memory_order_relaxed);
         unclaim(1);
-        m_core.caches().tell_holder();
+        return true;
     });
-    return is_done;
 }
 
 POOLED_NOINLINE inline bool recycle_list::add_apart(recycle_stack& built, void** taken_one) noexcept {
-    bool is_done = false;
-    apart([&] {
-        std::size_t const count = built.size();
-        m_references.fetch_add(count, std::memory_order_relaxed);
+    return apart([&] {
+        count_built(built.size());
         if (taken_one != nullptr && *taken_one == nullptr) *taken_one = taken(built.pop());
-        while (recycle_node* const n = built.pop())
-            if (!leave_apart(object_of(n))) {
-                built.push(*n);
-                break;
-            }
-        m_references.fetch_sub(built.size(), std::memory_order_relaxed);
-        m_built.fetch_add(count - built.size(), std::memory_order_relaxed);
-        m_core.caches().tell_holder();
-        is_done = built.size() == 0;
+        recycle_node* n = built.pop();
+        while (n != nullptr && leave(object_of(n)))
+            n = built.pop();
+        if (n == nullptr) return true;
+        built.push(*n);
+        count_built(0 - built.size());
+        return false;
     });
-    return is_done;
 }
 
 POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool all) {
@@ -249,8 +233,7 @@ POOLED_NOINLINE inline void* recycle_list::add(recycle_stack& built, std::size_t
     unclaim(missing);
     if (!lock_or([&] { return add_apart(built, takes_one ? &p : nullptr); })) return p;
     section const own(*this, true);
-    m_built.fetch_add(built.size(), std::memory_order_relaxed);
-    m_references.fetch_add(built.size(), std::memory_order_relaxed);
+    count_built(built.size());
     if (takes_one && p == nullptr) p = taken(built.pop());
     while (recycle_node* const n = built.pop())
         m_fresh.push(*n);
@@ -362,9 +345,8 @@ POOLED_CODE void recycle_list::reserve(std::size_t count) {
 }
 POOLED_CODE void recycle_list::add_idle(recycle_stack& built) noexcept {
     section const own(*this);
-    m_built.fetch_add(built.size(), std::memory_order_relaxed);
+    count_built(built.size());
     m_objects.fetch_add(built.size(), std::memory_order_relaxed);
-    m_references.fetch_add(built.size(), std::memory_order_relaxed);
     while (recycle_node* const n = built.pop())
         m_idle.push(*n);
     note_high_water();

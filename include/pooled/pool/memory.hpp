@@ -205,7 +205,7 @@ private:
             if (void* const block = m_caches.allocate(what, cache)) return block;
             // A block that is longer than the free spans needs its own chunk.
             bool const has_empty = may_release && m_slabs.empty_bytes() != 0;
-            bool const released = has_empty && m_slabs.release_chunks() != 0;
+            bool const released = has_empty && m_slabs.release_chunks(k_size_max, true) != 0;
             may_release = may_release && (released || !has_empty);
             if (find_more(what, cache)) continue;
             if (m_upstream.has_failed(bytes)) return nullptr;
@@ -309,29 +309,33 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
         if (lock) m_caches.steal(larger, 1);
     }
     std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
-    auto const attempt = [&](bool is_of_one_class) {
-        // While both classes are locked, so that no slab's blocks are counted in its class and, once it is free, in the heap.
-        return m_slabs.reserve(mine, what, [&] {
-            m_caches[smaller].lock();
-            if (larger != smaller) m_caches[larger].lock();
-            std::size_t wanted = count - detail::smaller(m_caches[larger].reserve(mine, count),
-                                                         m_caches[smaller].reserve(mine, count));
+    auto const attempt = [&](bool is_of_one_class, bool may_wait) {
+        // While both classes are locked, so that no slab's blocks are counted in its class and, once it is free, in the heap. Otherwise, what
+        // they have does not count.
+        auto const missing = [&](bool are_locked) {
+            std::size_t wanted = count;
+            if (are_locked)
+                wanted -= detail::smaller(m_caches[larger].reserve(mine, count),
+                                          m_caches[smaller].reserve(mine, count));
             if (wanted != 0 && !is_of_one_class) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-            std::size_t const missing = m_slabs.claim(mine, what, wanted);
-            if (larger != smaller) m_caches[larger].unlock();
-            m_caches[smaller].unlock();
-            return missing;
+            return m_slabs.claim(mine, what, wanted);
+        };
+        return m_slabs.reserve(mine, what, [&] {
+            try_scoped_lock const first(m_caches[smaller], may_wait);
+            if (larger == smaller) return missing(bool(first));
+            try_scoped_lock const other(m_caches[larger], may_wait);
+            return missing(first && other);
         });
     };
     // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since.
     bool const is_of_one_class = smaller == larger;
-    if (!attempt(is_of_one_class))
+    if (!attempt(is_of_one_class, false))
         for (unsigned turn = 0;; platform::pause(turn++)) {
             m_release.release_free();
             std::uint64_t const before = m_upstream.calls_ended();
             std::uint64_t const apart = m_slabs.apart();
             // If all objects are of one class, a bound that is just large enough for them suffices.
-            if (attempt(is_of_one_class) || (!is_of_one_class && attempt(true))) break;
+            if (attempt(is_of_one_class, true) || (!is_of_one_class && attempt(true, true))) break;
             if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
         }
     if (m_options.touch_reserved) m_slabs.touch(mine);

@@ -163,8 +163,7 @@ inline bool memory_release::release_some() noexcept {
             if (std::size_t const handed = m_caches.end_handed(c); handed != 0) note_left_free(handed);
     }
     if (m_slabs.empty_bytes() < step) return false;
-    std::size_t const released =
-        m_slabs.release_chunks(m_left_free.load(std::memory_order_relaxed), k_size_max, false);
+    std::size_t const released = m_slabs.release_chunks(m_left_free.load(std::memory_order_relaxed));
     note_taken(released);  // what is left in chunks in use still counts
     if (m_clock.is_on() && released != 0) {
         m_returned.fetch_add(released, std::memory_order_relaxed);
@@ -178,16 +177,13 @@ inline void memory_release::release_free() noexcept {
         scoped_lock const lock(m_caches);
         m_caches.with_every([this] { return m_caches.collect_all(), true; });
     }
-    m_slabs.release_chunks();
+    m_slabs.release_chunks(k_size_max, true);
 }
 
 inline std::size_t memory_release::trim() noexcept {
     m_slabs.forget_reservations();
     m_caches.try_drain_slots();
-    {
-        scoped_lock const lock(m_caches);
-        m_caches.steal_each();
-    }
+    if (try_scoped_lock const lock(m_caches, false); lock) m_caches.steal_each();
     std::size_t bytes = m_slabs.release_chunks();
     for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
         if (!m_caches[c].try_lock_for_a_moment()) continue;

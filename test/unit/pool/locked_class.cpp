@@ -374,7 +374,7 @@ TEST_F(a_lock_of_a_class,
 }
 
 TEST_F(a_lock_of_a_class,
-       or_of_the_list_of_caches_that_is_held_all_the_time_stops_neither_counts_nor_reserve) {
+       or_of_the_list_of_caches_that_is_held_all_the_time_stops_neither_counts_nor_reserve_nor_trim) {
     std::vector<block> mine;
     for (std::size_t i = 0; i < 1000; ++i)
         mine.push_back(allocate(pool, 64));
@@ -386,6 +386,7 @@ TEST_F(a_lock_of_a_class,
         EXPECT_GE(pool.stats().in_use, mine.size());
         EXPECT_LE(pool.stats().in_use, 3'000U) << "with what threads have cached";
         pool.reserve_bytes(5'000, 64);
+        pool.trim();
         EXPECT_TRUE(holder.leave());
     }
     EXPECT_EQ(pool.stats().in_use, mine.size());
@@ -460,6 +461,71 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_lets_a_small_slab_begin_a_hug
         heap.deallocate(*first);
     }).join();
     heap.unlock();
+    expect_nothing_lost();
+}
+
+TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
+    constexpr std::size_t k_count = 30'000;
+    constexpr std::size_t k_used = 1'000;
+    test::counting_upstream upstream;
+    pooled::pool mine{{.upstream = &upstream}};
+    std::vector<void*> all;
+    for (std::size_t i = 0; i < k_used; ++i)
+        all.push_back(mine.allocate(64));
+    preempted_holder holder(mine);
+    for (int turn = 0; turn < 2; ++turn)
+        mine.reserve_bytes(k_count, 64);
+    EXPECT_LE(upstream.most_bytes(), 2 * k_count * 64 + (4U << 20));
+    EXPECT_TRUE(holder.leave());
+    EXPECT_TRUE(test::is_valid(mine));
+    std::vector<void*> others;  // which take none of it
+    while (others.size() != 4'000)
+        others.push_back(mine.allocate(1'504));
+    std::size_t const calls = upstream.allocations();
+    while (all.size() != k_used + k_count)
+        all.push_back(mine.allocate(64));
+    EXPECT_EQ(upstream.allocations(), calls);
+    for (void* const p : all)
+        mine.deallocate(p, 64);
+    for (void* const p : others)
+        mine.deallocate(p, 1'504);
+    EXPECT_TRUE(test::is_valid(mine));
+    mine.trim();
+    EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_that_would_be_refused_without_its_blocks) {
+    pooled::pool mine{{.max_bytes = std::size_t{2} << 20}};
+    std::vector<void*> all;
+    while (void* const p = mine.try_allocate(64))
+        all.push_back(p);
+    for (std::size_t const freed : {0, 5'000}) {
+        for (std::size_t i = 0; i < freed; ++i, all.pop_back())
+            mine.deallocate(all.back(), 64);
+        preempted_holder holder(mine);
+        std::atomic<bool> has_ended{false};
+        std::thread reserves([&] {
+            if (freed != 0)
+                EXPECT_NO_THROW(mine.reserve_bytes(freed, 64));
+            else
+                EXPECT_THROW(mine.reserve_bytes(1, 64), pooled::exhausted);
+            has_ended = true;
+        });
+        std::this_thread::sleep_for(k_long);
+        EXPECT_FALSE(has_ended);
+        EXPECT_TRUE(holder.leave());
+        reserves.join();
+        EXPECT_TRUE(test::is_valid(mine));
+    }
+    for (void* const p : all)
+        mine.deallocate(p, 64);
+}
+
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_trim) {
+    deallocate(pool, allocate(pool, 64));
+    preempted_holder holder(heap_of(pool));
+    pool.trim();
+    EXPECT_TRUE(holder.leave());
     expect_nothing_lost();
 }
 
