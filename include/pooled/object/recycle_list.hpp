@@ -230,13 +230,10 @@ private:
     [[nodiscard]] bool is_central() const noexcept { return m_cacheable != m_generation; }
 
 #if POOLED_HAS_CODE
-    // A critical section, under the lock. What it made available is offered to a waiter at its end.
+    // A critical section. Requires the lock, and frees it. What it made available is offered to a waiter at its end.
     class section {
     public:
-        POOLED_ALWAYS_INLINE explicit section(recycle_list& list, bool is_locked = false) noexcept
-            : m_list(list) {
-            if (!is_locked) m_list.m_core.caches().lock();
-        }
+        explicit section(recycle_list& list) noexcept : m_list(list) {}
         POOLED_ALWAYS_INLINE ~section() {
             waiter* const to_wake =
                 m_list.m_waiters.empty() ? nullptr : m_list.m_waiters.offer(m_list.available());
@@ -304,11 +301,6 @@ private:
     void push_idle(void* p, thread_cache* mine) noexcept;
     // Unless an owner is inside its gate, or a thread in apart(); what the other caches hold is idle then.
     void try_central_mode() noexcept;
-    // Gives up the lock while it waits for owners.
-    void enter_central_mode() noexcept {
-        m_core.caches().stop_every();
-        try_central_mode();
-    }
     // Of so many objects. The product may be larger than any size: it is compared as it is.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t next_growth(std::size_t objects) const noexcept;
     void begin_generation() noexcept {
@@ -368,10 +360,9 @@ private:
     // Takes the lock. False: it did not, because another thread has it and does not run, and `apart()` did without.
     template <class Apart>
     [[nodiscard]] POOLED_ALWAYS_INLINE bool lock_or(Apart&& apart);
-    // What take(), put(), remove() and add() do while another thread has the lock, and does not run. Null, false: it must wait.
+    // What take(), put() and add() do while another thread has the lock, and does not run. Null, false: it must wait.
     [[nodiscard]] void* take_apart();
     [[nodiscard]] bool put_apart(void* p) noexcept;
-    [[nodiscard]] bool remove_apart(std::uint32_t generation) noexcept;
     [[nodiscard]] bool add_apart(recycle_stack& built, void** taken_one) noexcept;
     // Called in apart(). False: there is no memory.
     [[nodiscard]] bool leave(void* p) noexcept;

@@ -184,16 +184,6 @@ POOLED_NOINLINE inline bool recycle_list::put_apart(void* p) noexcept {
     return apart([&] { return node_of(p).generation == m_generation && leave(p); });
 }
 
-// As long as the pool is open, its handle keeps the list.
-POOLED_NOINLINE inline bool recycle_list::remove_apart(std::uint32_t generation) noexcept {
-    return apart([&] {
-        if (m_core.is_closed() || is_forgotten(generation)) return false;
-        m_references.fetch_sub(1, std::memory_order_relaxed);
-        unclaim(1);
-        return true;
-    });
-}
-
 POOLED_NOINLINE inline bool recycle_list::add_apart(recycle_stack& built, void** taken_one) noexcept {
     return apart([&] {
         count_built(built.size());
@@ -232,16 +222,14 @@ POOLED_NOINLINE inline void* recycle_list::add(recycle_stack& built, std::size_t
     void* p = nullptr;
     unclaim(missing);
     if (!lock_or([&] { return add_apart(built, takes_one ? &p : nullptr); })) return p;
-    section const own(*this, true);
+    section const own(*this);
     count_built(built.size());
     if (takes_one && p == nullptr) p = taken(built.pop());
     while (recycle_node* const n = built.pop())
         m_fresh.push(*n);
-    note_high_water();
     // No change, but where this thread forked while it built, and the list has forgotten it.
     if (existing() > objects()) m_objects.store(existing(), std::memory_order_relaxed);
-    while (m_waiters.is_due(available()))  // a section offers only one object at its end
-        waiter::wake(m_waiters.offer(available()));
+    settle();  // offers all: a section does one object at its end
     return p;
 }
 
@@ -280,9 +268,9 @@ POOLED_CODE recycle_list::found recycle_list::take(waiter* self, bool gives_up) 
     if (!lock_or([&] { return !is_queued && (left = take_apart()) != nullptr; })) return {left};
     grant g;
     {
-        section const own(*this, true);
+        section const own(*this);
         bool waits = false;
-        for (;; enter_central_mode()) {  // others may change everything meanwhile
+        for (;; m_core.caches().stop_every(), try_central_mode()) {  // others may change everything meanwhile
             g = take_locked(mine, self);
             bool const has_nothing = g.object == nullptr && g.to_build == 0;
             waits = has_nothing && self != nullptr && !gives_up && !m_core.is_local();
@@ -308,21 +296,24 @@ POOLED_CODE void recycle_list::put(void* p) noexcept {
     std::uint32_t const generation = n.generation;
     if (generation == m_generation) {
         if (!lock_or([&] { return put_apart(p); })) return;
-        section const own(*this, true);
+        section const own(*this);
         if (generation == m_generation) return push_idle(p, mine);
     }
     destroy_one(p);
     remove(generation);
 }
 POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
-    if (!lock_or([&] { return remove_apart(generation); })) return;
+    auto const remove_apart = [&] {
+        // As long as the pool is open, its handle keeps the list.
+        if (m_core.is_closed() || is_forgotten(generation)) return false;
+        m_references.fetch_sub(1, std::memory_order_relaxed);
+        return unclaim(1), true;
+    };
+    if (!lock_or([&] { return apart(remove_apart); })) return;
     bool is_last = false;
     {
-        section const own(*this, true);
-        if (generation == k_none || is_forgotten(generation))
-            m_others.subtract(1);
-        else
-            unclaim(1);
+        section const own(*this);
+        generation == k_none || is_forgotten(generation) ? m_others.subtract(1) : unclaim(1);
         is_last = m_references.fetch_sub(1, std::memory_order_relaxed) == 1;
     }
     if (is_last) end();
@@ -335,7 +326,7 @@ POOLED_CODE void recycle_list::reserve(std::size_t count) {
     thread_cache* const mine = attach();  // the first acquisition needs no memory for it
     std::size_t const more = claim([count](std::size_t now) { return count > now ? count - now : 0; });
     if (mine != nullptr && m_core.caches().try_lock_for_a_moment()) {
-        section const own(*this, true);
+        section const own(*this);
         grow(*mine);
     }
     recycle_stack built = build(more, true);
@@ -344,6 +335,7 @@ POOLED_CODE void recycle_list::reserve(std::size_t count) {
     if (missing != 0) POOLED_THROW(std::bad_alloc());
 }
 POOLED_CODE void recycle_list::add_idle(recycle_stack& built) noexcept {
+    m_core.caches().lock();
     section const own(*this);
     count_built(built.size());
     m_objects.fetch_add(built.size(), std::memory_order_relaxed);

@@ -45,17 +45,12 @@ public:
     [[nodiscard]] bool try_lock() noexcept {
         return try_enter([] { return false; });
     }
-    void unlock() noexcept {
-        if (m_is_local) return;
-        if (is_stalled()) m_is_stalled.store(false, std::memory_order_relaxed);
-        m_mutex.unlock();
-        g_fork_gate.leave();
-    }
+    void unlock() noexcept { static_cast<void>(try_unlock()); }  // whose holder is told nothing
     // Do what those of raw_mutex do.
     [[nodiscard]] bool tell_holder() noexcept { return m_mutex.tell_holder(); }
     [[nodiscard]] bool try_unlock() noexcept {
         if (m_is_local) return true;
-        if (is_stalled()) m_is_stalled.store(0, std::memory_order_relaxed);
+        if (is_stalled()) m_is_stalled.store(false, std::memory_order_relaxed);
         if (!m_mutex.try_unlock()) return false;
         g_fork_gate.leave();
         return true;

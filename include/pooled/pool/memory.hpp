@@ -322,7 +322,7 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
         };
         return m_slabs.reserve(mine, what, [&] {
             try_scoped_lock const first(m_caches[smaller], may_wait);
-            if (larger == smaller) return missing(bool(first));
+            if (larger == smaller) return missing(static_cast<bool>(first));
             try_scoped_lock const other(m_caches[larger], may_wait);
             return missing(first && other);
         });

@@ -499,7 +499,7 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_that_would_be_refused_wit
     std::vector<void*> all;
     while (void* const p = mine.try_allocate(64))
         all.push_back(p);
-    for (std::size_t const freed : {0, 5'000}) {
+    for (std::size_t const freed : {std::size_t{0}, std::size_t{5'000}}) {
         for (std::size_t i = 0; i < freed; ++i, all.pop_back())
             mine.deallocate(all.back(), 64);
         preempted_holder holder(mine);
