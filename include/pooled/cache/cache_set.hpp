@@ -309,7 +309,7 @@ public:
         work();
         m_outsiders.leave();
     }
-    // Called as an outsider: something was left for the lock's holder, who settles it before it frees the lock. Nobody has it: the caller does.
+    // Called as an outsider: something was left for the lock's holder, who settles it before it frees the lock; or the caller, if nobody has it.
     void tell_holder() noexcept {
         while (!m_mutex.tell_holder())
             if (try_lock()) return static_cast<void>(settle()), unlock();

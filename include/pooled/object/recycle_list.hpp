@@ -402,10 +402,9 @@ private:
 
     recycle_stack m_fresh;
     observed<std::size_t> m_high_water;
-    atomic<std::uint64_t> m_built{0};  // ever
-    atomic<std::size_t> m_references{
-        1};                             // of objects that exist, and of m_others; without any, the list ends
-    observed<std::size_t> m_others{1};  // objects in use that were forgotten, and the pool's handle
+    atomic<std::uint64_t> m_built{0};     // ever
+    atomic<std::size_t> m_references{1};  // objects that exist, and m_others. The last one ends the list
+    observed<std::size_t> m_others{1};    // objects in use that were forgotten, and the pool's handle
     std::uint32_t m_first_counted = k_generation;  // the oldest generation of objects that are not forgotten
     deferred_list m_left;                          // of this generation, or never acquired
     atomic<std::size_t> m_left_size{0};

@@ -310,8 +310,8 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     }
     std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
     auto const attempt = [&](bool is_of_one_class, bool may_wait) {
-        // While both classes are locked, so that no slab's blocks are counted in its class and, once it is free, in the heap. Otherwise, what
-        // they have does not count.
+        // While both classes are locked, so that no slab's blocks are counted in its class and, once it is free, in the heap. Otherwise those
+        // of the classes do not count.
         auto const missing = [&](bool are_locked) {
             std::size_t wanted = count;
             if (are_locked)
