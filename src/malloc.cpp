@@ -30,8 +30,6 @@ namespace {
     return nullptr;
 }
 
-[[nodiscard]] std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
 // `align` is a power of two.
 [[nodiscard]] void* allocate_aligned(std::size_t bytes, std::size_t align) noexcept {
     return align <= k_new_align ? allocate_new<failure::returns_null>(bytes)

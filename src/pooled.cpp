@@ -7,7 +7,6 @@
 #include "pooled/pooled.hpp"
 
 #include "pooled/os/platform_contract.hpp"
-#include "pooled/pool/resize.hpp"
 
 // libpooled-new.so has this source, too, but no program's pools.
 #if !POOLED_PRELOADED

@@ -118,8 +118,6 @@ inline void expect_stale_owner(void const* block, void const* control) noexcept 
         block, name_of_pool_at(block));
 }
 
-#if POOLED_HAS_CODE
-
 namespace fill {
 
 // In the build for tools, the caller has another block, which the tool watches.
@@ -207,6 +205,8 @@ inline void end_free(void* block, std::size_t bytes) noexcept {
 }
 
 }  // namespace fill
+
+#if POOLED_HAS_CODE
 
 // What the heap and the core of a pool call. False: no memory for the map of what came from upstream.
 namespace checked_memory {

@@ -79,6 +79,7 @@ struct platform : system_platform {
     POOLED_API static void wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
                                       std::int64_t ns = -1) noexcept;
     POOLED_API static void wake_one(atomic<std::uint32_t>& state) noexcept;
+    [[nodiscard]] POOLED_API static bool move_pages(void* from, void* to, std::size_t bytes) noexcept;
     [[nodiscard]] POOLED_API static std::int64_t time() noexcept;
     // For a loop that polls something that another thread is about to change. Sleeps after a few calls, because a thread with
     // real-time priority must let the other one run.
@@ -232,6 +233,9 @@ POOLED_CODE void platform::wait_while(atomic<std::uint32_t>& state, std::uint32_
 }
 POOLED_CODE void platform::wake_one(atomic<std::uint32_t>& state) noexcept {
     system_platform::wake_one(state);
+}
+POOLED_CODE bool platform::move_pages(void* from, void* to, std::size_t bytes) noexcept {
+    return system_platform::move_pages(from, to, bytes);
 }
 POOLED_CODE std::int64_t platform::time() noexcept { return system_platform::time(); }
 POOLED_CODE void platform::pause(unsigned attempt) noexcept {
