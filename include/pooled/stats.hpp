@@ -12,25 +12,26 @@
 
 POOLED_BEGIN_NAMESPACE
 
-// Counts of one size class, in blocks unless noted.
-struct size_class_stats {
-    std::size_t block_bytes = 0;
+namespace detail {
+
+// What a pool and a size class count, in blocks unless noted.
+struct block_counts {
     std::uint64_t in_use = 0;  // held by callers
     std::uint64_t free = 0;    // in the pool and in no thread's cache, including those never used
     std::uint64_t cached = 0;  // free, in threads' caches
-    // No more blocks were ever in use at once. Exact for one thread; of several, what the others had cached counts as well.
+    // No more blocks were ever in use at once. Of a class: exact for one thread; of several, what the others had cached counts as well. Of a
+    // pool: the sum of the classes' peaks, which need not have been at the same time, as far as it fits into the most memory that the pool
+    // ever had.
     std::uint64_t high_water = 0;
-    std::uint64_t slab_bytes = 0;    // memory of this class now
     std::uint64_t refills = 0;       // of threads' caches
     std::uint64_t flushes = 0;       // of threads' caches
     std::uint64_t remote_frees = 0;  // blocks that threads freed in excess of those they allocated
 
-    size_class_stats& operator+=(size_class_stats const& other) noexcept {
+    block_counts& operator+=(block_counts const& other) noexcept {
         in_use += other.in_use;
         free += other.free;
         cached += other.cached;
         high_water += other.high_water;
-        slab_bytes += other.slab_bytes;
         refills += other.refills;
         flushes += other.flushes;
         remote_frees += other.remote_frees;
@@ -38,17 +39,17 @@ struct size_class_stats {
     }
 };
 
-// The totals of a pool, including large allocations, and the counts of each class. No more blocks than high_water were ever in use at once:
-// the sum of the classes' peaks, which need not have been at the same time, as far as it fits into the most memory that the pool ever had.
-struct pool_stats {
+}  // namespace detail
+
+// Of one size class.
+struct size_class_stats : detail::block_counts {
+    std::size_t block_bytes = 0;
+    std::uint64_t slab_bytes = 0;  // memory of this class now
+};
+
+// The totals of a pool, including large allocations, and the counts of each class.
+struct pool_stats : detail::block_counts {
     std::string name;
-    std::uint64_t in_use = 0;
-    std::uint64_t free = 0;
-    std::uint64_t cached = 0;
-    std::uint64_t high_water = 0;
-    std::uint64_t refills = 0;
-    std::uint64_t flushes = 0;
-    std::uint64_t remote_frees = 0;
     std::uint64_t bytes_in_use = 0;        // whole blocks, not requested bytes
     std::uint64_t upstream_bytes = 0;      // taken from upstream and not returned
     std::uint64_t upstream_calls = 0;      // total allocations requested from upstream
@@ -58,18 +59,6 @@ struct pool_stats {
     std::uint64_t large_bytes = 0;         // whole blocks, not requested bytes
     std::uint64_t large_cached_bytes = 0;  // size of freed large blocks that the pool keeps
     std::array<size_class_stats, detail::k_class_count> classes{};
-
-    pool_stats& operator+=(size_class_stats const& one) noexcept {
-        in_use += one.in_use;
-        free += one.free;
-        cached += one.cached;
-        high_water += one.high_water;
-        refills += one.refills;
-        flushes += one.flushes;
-        remote_frees += one.remote_frees;
-        bytes_in_use += one.in_use * one.block_bytes;
-        return *this;
-    }
 
     // One JSON object; `classes` lists the classes that have or had memory.
     [[nodiscard]] std::string to_json() const;
@@ -125,7 +114,7 @@ inline std::string pool_stats::to_json() const {
     auto const field = [&out](char const* key, std::uint64_t value) {
         ((out += key) += ':') += std::to_string(value);
     };
-    auto const counts = [&field](auto const& of) {
+    auto const counts = [&field](detail::block_counts const& of) {
         field(",\"in_use\"", of.in_use);
         field(",\"free\"", of.free);
         field(",\"cached\"", of.cached);

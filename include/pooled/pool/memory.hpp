@@ -386,6 +386,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         one.flushes = list.flushes();
         if (is_mine) list.unlock();
         sum += one;
+        sum.bytes_in_use += c != k_exact ? one.in_use * one.block_bytes : one.slab_bytes;
         if (c < k_first_large) continue;
         sum.large_in_use += one.in_use;
         sum.large_bytes += one.in_use * one.block_bytes;
@@ -401,7 +402,6 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         sum.high_water += fitting;
     }
     sum.large_bytes += exact.slab_bytes;
-    sum.bytes_in_use += exact.slab_bytes;
     sum.upstream_bytes = m_upstream.used();
     sum.upstream_calls = m_upstream.calls();
     sum.max_bytes = m_upstream.is_bounded() ? m_upstream.max_bytes() : 0;
