@@ -310,7 +310,7 @@ constexpr std::size_t k_not_own = k_size_max;
         return is;
     }
 #if POOLED_REPLACES_MALLOC
-    if (g_reserve.contains(p)) return g_reserve.usable_bytes(p);
+    if (g_reserve.contains(p)) return reserve_memory::k_piece;
 #endif
     return k_not_own;
 }

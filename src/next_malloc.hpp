@@ -13,6 +13,7 @@
 #include "pooled/pool/fast_path.hpp"
 
 #include <atomic>
+#include <bit>
 #include <type_traits>
 #include <utility>
 
@@ -73,53 +74,36 @@ private:
     bool m_was_inside;
 };
 
-// For what calls malloc there: pthread_setspecific() and pthread_atfork(), at the first calls. A few units of static memory.
+// For what calls malloc there: pthread_setspecific() and pthread_atfork(), at the first calls. A few pieces of static memory, of which those
+// that nobody uses take addresses alone.
 #if POOLED_REPLACES_MALLOC
 class reserve_memory {
 public:
-    // Null: none is left, or `align` is larger than a unit.
+    static constexpr std::size_t k_piece = 4096;
+
+    // Null: none is left, or that is too much for a piece.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align) noexcept {
-        std::size_t const units = bytes <= k_unit ? 1 : (bytes + k_unit - 1) / k_unit;
-        if (units > k_units / 2 || align > k_unit) return nullptr;
-        std::uint64_t const run = (std::uint64_t{1} << units) - 1;
         std::uint64_t taken = m_taken.load(std::memory_order_relaxed);
-        for (std::size_t i = 0; i + units <= k_units;) {
-            if ((taken >> i & run) != 0) {
-                ++i;
-                continue;
-            }
+        while (bytes <= k_piece && align <= k_piece && taken != ~std::uint64_t{0}) {
+            auto const i = static_cast<std::size_t>(std::countr_one(taken));
             // acquire: pairs with the release in deallocate().
-            if (!m_taken.compare_exchange_weak(taken, taken | run << i, std::memory_order_acquire,
-                                               std::memory_order_relaxed))
-                continue;
-            m_length[i] = static_cast<std::uint8_t>(units);
-            return m_memory + i * k_unit;
+            if (m_taken.compare_exchange_weak(taken, taken | std::uint64_t{1} << i, std::memory_order_acquire,
+                                              std::memory_order_relaxed))
+                return m_memory + i * k_piece;
         }
         return nullptr;
     }
     [[nodiscard]] bool contains(void const* p) const noexcept {
         return address_of(p) - address_of(m_memory) < sizeof(m_memory);
     }
-    [[nodiscard]] std::size_t usable_bytes(void const* p) const noexcept {
-        return m_length[index_of(p)] * k_unit;
-    }
     void deallocate(void* p) noexcept {
-        std::size_t const i = index_of(p);
-        std::uint64_t const run = (std::uint64_t{1} << m_length[i]) - 1;
-        m_taken.fetch_and(~(run << i), std::memory_order_release);
+        std::size_t const i = (address_of(p) - address_of(m_memory)) / k_piece;
+        m_taken.fetch_and(~(std::uint64_t{1} << i), std::memory_order_release);
     }
 
 private:
-    static constexpr std::size_t k_unit = 512;
-    static constexpr std::size_t k_units = 32;
-
-    [[nodiscard]] std::size_t index_of(void const* p) const noexcept {
-        return (address_of(p) - address_of(m_memory)) / k_unit;
-    }
-
     std::atomic<std::uint64_t> m_taken{0};
-    std::uint8_t m_length[k_units]{};
-    alignas(k_unit) std::byte m_memory[k_units * k_unit]{};
+    alignas(k_piece) std::byte m_memory[64 * k_piece]{};
 };
 constinit reserve_memory g_reserve;
 #endif
