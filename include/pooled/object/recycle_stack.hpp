@@ -36,13 +36,11 @@ struct alignas(8) recycle_node {
     // Addresses have at most 56 bits. Compiled to one store, and one load: no other thread uses the count meanwhile.
     void link(recycle_node const* next) noexcept {
         std::uint64_t const word = address_of(next) | k_linked;
-        halves const both{static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
-        std::memcpy(static_cast<void*>(this), &both, sizeof(both));
+        std::memcpy(static_cast<void*>(this), &word, sizeof(word));
     }
     [[nodiscard]] recycle_node* next() const noexcept {
-        halves both;
-        std::memcpy(&both, static_cast<void const*>(this), sizeof(both));
-        std::uint64_t const word = std::uint64_t{both.high} << 32 | both.low;
+        std::uint64_t word = 0;
+        std::memcpy(&word, static_cast<void const*>(this), sizeof(word));
         return reinterpret_cast<recycle_node*>(static_cast<std::uintptr_t>(word - k_linked));
     }
 
@@ -51,10 +49,6 @@ private:
     friend struct record_access;
     static constexpr std::uint32_t k_linked = 5;
     static constexpr unsigned k_address_bits = 24;  // of the upper half
-    struct halves {
-        std::uint32_t low;
-        std::uint32_t high;
-    };
 };
 static_assert(sizeof(recycle_node) == recycle_node::k_step && alignof(recycle_node) == recycle_node::k_step);
 
