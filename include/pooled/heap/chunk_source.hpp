@@ -76,7 +76,7 @@ public:
     // Requires a chunk in no list, whose bytes are of `under_way`. False when the system did not take it back: the chunk is as before or, if
     // it is abandoned, gone, and only its addresses are lost.
     [[nodiscard]] bool return_chunk(chunk& c, upstream::call& under_way, refused what) noexcept {
-        g_page_map.assign(c.base, c.bytes, c.outer);  // before another thread can get the memory
+        g_page_map.assign(c.base, c.bytes, c.outer.bits());  // before another thread can get the memory
         checked_memory::set_exists(c.base, c.was_live);
         if constexpr (k_hardened)
             if (!m_upstream.is_system()) free_mark::take_off(c.base);  // a pool there has the same mark
@@ -90,7 +90,7 @@ public:
 
     // The granules of a span lead to its first record. O(granules).
     void map(slab& s) const noexcept {
-        g_page_map.assign(s.memory(), s.bytes(), map_entry(m_shape.pool_id, &s, !m_shape.is_shared));
+        g_page_map.assign(s.memory(), s.bytes(), map_entry(m_shape.pool_id, &s, !m_shape.is_shared).bits());
     }
 
     // The pages of the free bytes [first, end) of a slab may change from now on: in the checked build, nothing wrote to the free blocks there.

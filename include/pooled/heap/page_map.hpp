@@ -174,12 +174,6 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_owned(void const* p) const noexcept {
         return map_entry(at(address_of(p)).load(std::memory_order_relaxed));
     }
-
-#if POOLED_HAS_CODE
-    void assign(void const* base, std::size_t bytes, map_entry of_pool) noexcept {
-        address_map::assign(base, bytes, of_pool.bits());
-    }
-#endif
 };
 
 POOLED_STATE(page_map, g_page_map);

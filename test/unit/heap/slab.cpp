@@ -265,7 +265,7 @@ TEST(page_map, holds_a_range_across_4_gib) {
     static page_map map;
     std::uintptr_t const base = (std::uintptr_t{0x123} << 32) - k_granule_bytes;
     ASSERT_TRUE(map.prepare(at(base), 2 * k_granule_bytes));
-    map.assign(at(base), 2 * k_granule_bytes, entry(9));
+    map.assign(at(base), 2 * k_granule_bytes, entry(9).bits());
     for (std::uintptr_t const offset : {std::uintptr_t{0}, k_granule_bytes, 2 * k_granule_bytes - 1}) {
         EXPECT_EQ(map.find(at(base + offset)).pool_id(), 9U);
         EXPECT_EQ(map.find_owned(at(base + offset)).pool_id(), 9U);
@@ -276,8 +276,8 @@ TEST(page_map, finds_near_an_address_what_it_finds_anywhere) {
     static page_map map;
     std::uintptr_t const base = (std::uintptr_t{0x234} << 32) - k_granule_bytes;
     ASSERT_TRUE(map.prepare(at(base), 2 * k_granule_bytes));
-    map.assign(at(base), k_granule_bytes, entry(8));
-    map.assign(at(base + k_granule_bytes), k_granule_bytes, entry(9));
+    map.assign(at(base), k_granule_bytes, entry(8).bits());
+    map.assign(at(base + k_granule_bytes), k_granule_bytes, entry(9).bits());
     std::uintptr_t const all[] = {base,
                                   base + k_granule_bytes - 1,
                                   base + k_granule_bytes,
@@ -296,7 +296,7 @@ TEST(page_map, holds_the_highest_address_and_refuses_what_lies_beyond) {
     static page_map map;
     std::uintptr_t const end = std::uintptr_t{1} << 48;
     EXPECT_TRUE(map.prepare(at(end - k_granule_bytes), k_granule_bytes));
-    map.assign(at(end - k_granule_bytes), k_granule_bytes, entry(2));
+    map.assign(at(end - k_granule_bytes), k_granule_bytes, entry(2).bits());
     EXPECT_EQ(map.find(at(end - 1)).pool_id(), 2U);
     EXPECT_FALSE(map.prepare(at(end - k_granule_bytes), k_granule_bytes + 1));
 }
