@@ -19,7 +19,6 @@ POOLED_STATE(atomic<pool*>, g_default_pool, {nullptr});
 // Its destructor never runs.
 struct default_pool_access {
     [[nodiscard]] POOLED_API static pool& make();
-    [[nodiscard]] POOLED_API static bool configure(pool_options const& options);
 };
 
 #if POOLED_HAS_CODE
@@ -32,18 +31,6 @@ POOLED_CODE pool& default_pool_access::make() {
     g_fork_gate.order();                                    // as in registry::add()
     g_default_pool.store(made, std::memory_order_release);  // pairs with the acquire in default_pool()
     return *made;
-}
-
-POOLED_CODE bool default_pool_access::configure(pool_options const& options) {
-    if (options.teardown != teardown::immediate)
-        POOLED_THROW(std::invalid_argument("pooled: configure_default_pool: teardown must be immediate, "
-                                           "because that is compiled into each drop; use a "
-                                           "reclaim_scope, or a pool of your own"));
-    pool_options named = options;
-    if (named.name == pool_options().name) named.name = k_default_pool_name;
-    bool is_new = false;
-    static_cast<void>(g_registry.find_default_core(named, is_new));
-    return is_new;
 }
 
 #endif
@@ -62,8 +49,22 @@ POOLED_CODE bool default_pool_access::configure(pool_options const& options) {
 // executable with its own copy of the library's state when another copy was first to make a pool, since the default pool is
 // then that one's. Thread-safe. Throws std::invalid_argument for options that make no sense, and for a teardown other than
 // immediate; std::bad_alloc.
-[[nodiscard]] inline bool configure_default_pool(pool_options const& options) {
-    return detail::default_pool_access::configure(options);
+[[nodiscard]] POOLED_API bool configure_default_pool(pool_options const& options);
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE bool configure_default_pool(pool_options const& options) {
+    if (options.teardown != teardown::immediate)
+        POOLED_THROW(std::invalid_argument("pooled: configure_default_pool: teardown must be immediate, "
+                                           "because that is compiled into each drop; use a "
+                                           "reclaim_scope, or a pool of your own"));
+    pool_options named = options;
+    if (named.name == pool_options().name) named.name = detail::k_default_pool_name;
+    bool is_new = false;
+    static_cast<void>(detail::g_registry.find_default_core(named, is_new));
+    return is_new;
 }
+
+#endif
 
 POOLED_END_NAMESPACE
