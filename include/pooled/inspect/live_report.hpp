@@ -62,23 +62,6 @@ private:
     char const* m_doubt = nullptr;
 };
 
-template <class Traits>
-void live_report(pool_core& core, std::basic_ostream<char, Traits>& out) {
-    live_census all(core);
-    out << "pool '" << core.name() << "': " << all.objects() << " blocks in use, " << all.bytes()
-        << " bytes\n";
-    while (live_group const* const one = all.next()) {
-        out << "  " << one->objects << " of ";
-        if (one->type != nullptr)
-            out << one->type << ", " << one->bytes << " bytes\n";
-        else
-            out << one->block_bytes << " bytes that name no type, " << one->bytes << " bytes\n";
-    }
-    if (all.uncertain() != 0)
-        out << "  uncertain: " << all.uncertain() << " blocks that threads allocated or freed meanwhile\n";
-    if (all.doubt() != nullptr) out << "  uncertain: " << all.doubt() << '\n';
-}
-
 #if POOLED_HAS_CODE
 
 extern "C" {
