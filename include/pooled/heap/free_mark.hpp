@@ -23,8 +23,6 @@ inline constexpr bool k_hardened = POOLED_HARDENED != 0 && POOLED_CHECKED == 0 &
 
 namespace free_mark {
 
-#if POOLED_HARDENED
-
 POOLED_STATE(std::uintptr_t, g_secret, = 0);
 
 #if POOLED_HAS_CODE
@@ -57,16 +55,6 @@ POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
     __builtin_memcpy(block, &word, sizeof(word));
     asm volatile("" : : "r"(block) : "memory");  // keeps the store, which to the compiler has no effect
 }
-
-#else
-
-// No call of these is compiled.
-void choose() noexcept;
-bool is_on(void const* block) noexcept;
-void put_on(void* block) noexcept;
-void take_off(void* block) noexcept;
-
-#endif
 
 }  // namespace free_mark
 

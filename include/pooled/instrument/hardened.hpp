@@ -19,22 +19,9 @@ namespace detail {
 
 namespace hardened {
 
-#if POOLED_HARDENED
-
 [[noreturn]] POOLED_NOINLINE inline void report(void const* p, char const* what) noexcept {
     detail::fail_deallocation(name_of_pool_at(p), p, what);
 }
-
-#else
-
-// No call of these is compiled.
-void report(void const* p, char const* what) noexcept;
-bool admits(std::uint32_t pool_id, class_index c, void const* p) noexcept;
-void claim(void* block) noexcept;
-void on_allocate(class_index c, void* block) noexcept;
-void on_deallocate(std::uint32_t pool_id, class_index c, void* block) noexcept;
-
-#endif
 
 // Before anything in a block is read that was written when it was made: a count of elements, say.
 POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noexcept {
@@ -48,8 +35,6 @@ POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noex
 POOLED_ALWAYS_INLINE void mark_header([[maybe_unused]] void* header) noexcept {
     if constexpr (k_hardened) free_mark::put_on(header);
 }
-
-#if POOLED_HARDENED
 
 // Whether the pool with this id may take the block back. False for what this copy of the library does not know, too.
 [[nodiscard]] POOLED_ALWAYS_INLINE bool admits(std::uint32_t pool_id, class_index c, void const* p) noexcept {
@@ -90,14 +75,7 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) noe
     free_mark::put_on(block);
 }
 
-#endif
-
 }  // namespace hardened
-
-namespace instrument {
-using hardened::expect_in_use;
-using hardened::mark_header;
-}  // namespace instrument
 
 }  // namespace detail
 POOLED_END_NAMESPACE

@@ -73,7 +73,7 @@ struct recycled {
         if constexpr (POOLED_CHECKED != 0)
             header->word.store(count_header::k_no_owner,
                                std::memory_order_relaxed);  // a second drop is detected
-        instrument::mark_header(header);                    // likewise
+        hardened::mark_header(header);                      // likewise
         slot& s = Recycler::layout::slot_of(reinterpret_cast<T*>(object));
         Recycler::of(s).recycle(s);
     }

@@ -71,7 +71,7 @@ struct count_header {
     void release_weak() noexcept {
         std::uint64_t now = word.load(std::memory_order_acquire);
         if (weak_in(now) != k_sole) {
-            instrument::expect_in_use(this);
+            hardened::expect_in_use(this);
             if (is_single_threaded()) return word.store(now - k_weak_one, std::memory_order_relaxed);
             now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
             if (weak_in(now) != k_sole) return;
@@ -145,7 +145,7 @@ struct counting {
             h.word.load(IsAtomic ? std::memory_order_acquire : std::memory_order_relaxed);
         bool const has_others = now >= count_header::k_strong_one;
         if (!has_others && h.retires(now, count_header::k_sole)) return;
-        instrument::expect_in_use(&h);
+        hardened::expect_in_use(&h);
         if (!IsAtomic || is_single_threaded()) {
             h.word.store(now - count_header::k_strong_one, std::memory_order_relaxed);
             if (has_others) return;
@@ -226,7 +226,7 @@ POOLED_API void finish_counted(block_type const& type, void* header, bool is_obs
 #if POOLED_HAS_CODE
 
 POOLED_CODE void finish_counted(block_type const& type, void* header, bool is_observed) noexcept {
-    instrument::expect_in_use(header);
+    hardened::expect_in_use(header);
     type.destroy(static_cast<std::byte*>(header) + type.object_offset);
     is_observed ? static_cast<count_header*>(header)->release_weak() : type.free(header);
 }
@@ -255,7 +255,7 @@ struct counted_array {
     [[nodiscard]] static void* block_of(void* p) noexcept { return static_cast<std::byte*>(p) - k_offset; }
     // Requires a block in use whose count was written.
     [[nodiscard]] static std::size_t count_in(void* block) noexcept {
-        instrument::expect_in_use(block);
+        hardened::expect_in_use(block);
         return *static_cast<std::size_t const*>(block);
     }
 
@@ -297,7 +297,7 @@ void construct_rows(T* first, std::size_t count, Initial const& initial) {
 // Elsewhere it is called, because its frame would be one of each level of a nested drop.
 template <class Origin, std::size_t Bytes, std::size_t Align, std::size_t Offset>
 inline void free_counted(void* header) noexcept {
-    if constexpr (Offset != sizeof(count_header)) instrument::mark_header(header);
+    if constexpr (Offset != sizeof(count_header)) hardened::mark_header(header);
     Origin::template deallocate<Bytes, Align>(static_cast<std::byte*>(header) + sizeof(count_header) -
                                               Offset);
 }

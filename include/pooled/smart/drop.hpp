@@ -39,7 +39,7 @@ inline void drop(void const* header) noexcept { drop_counted(header, nullptr); }
 
 #else
 
-POOLED_ALWAYS_INLINE void drop(void const* header) noexcept { instrument::expect_in_use(header); }
+POOLED_ALWAYS_INLINE void drop(void const* header) noexcept { hardened::expect_in_use(header); }
 // Counting::release_strong() and release_weak() verify it.
 POOLED_ALWAYS_INLINE void drop_counted(void const*, bool (*)(std::uint64_t)) noexcept {}
 
