@@ -50,6 +50,7 @@ struct linux_platform : posix_platform {
     static constexpr int k_futex_wake = 129;       // FUTEX_WAKE_PRIVATE
     static constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
     static constexpr int k_barrier = 8;            // MEMBARRIER_CMD_PRIVATE_EXPEDITED
+    static constexpr int k_populate = 23;          // MADV_POPULATE_WRITE
     static constexpr int k_collapse = 25;          // MADV_COLLAPSE
     static constexpr int k_move = 7;               // MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP
     struct machine_memory {                        // sysinfo(2)
@@ -70,16 +71,11 @@ struct linux_platform : posix_platform {
         return posix_platform::unmap_pages(p, bytes);
     }
     // Since Linux 5.14.
-    static bool populate_pages([[maybe_unused]] std::byte* p, [[maybe_unused]] std::size_t bytes) noexcept {
-#ifdef MADV_POPULATE_WRITE
-        return ::madvise(p, bytes, MADV_POPULATE_WRITE) == 0;
-#else
-        return false;
-#endif
+    static bool populate_pages(std::byte* p, std::size_t bytes) noexcept {
+        return ::madvise(p, bytes, k_populate) == 0;
     }
     // Since Linux 5.7.
-    static bool move_pages([[maybe_unused]] void* from, [[maybe_unused]] void* to,
-                           [[maybe_unused]] std::size_t bytes) noexcept {
+    static bool move_pages(void* from, void* to, std::size_t bytes) noexcept {
         return ::syscall(__NR_mremap, from, bytes, bytes, k_move, to) == static_cast<long>(address_of(to));
     }
     [[nodiscard]] static bool may_hold(std::size_t bytes) noexcept {
@@ -88,8 +84,7 @@ struct linux_platform : posix_platform {
                bytes / machine.unit <= std::size_t{machine.total_ram} + machine.total_swap;
     }
 
-    static void take_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
-#ifdef MADV_HUGEPAGE
+    static void take_huge_pages(void* p, std::size_t bytes) noexcept {
         bool const is_worth_it = coarse_time() >= g_small_pages_until.load(std::memory_order_relaxed);
         if (is_worth_it) ::madvise(p, bytes, MADV_HUGEPAGE);
         std::int64_t const took = time_of([p] { *static_cast<std::byte volatile*>(p) = std::byte{0}; });
@@ -97,7 +92,6 @@ struct linux_platform : posix_platform {
         std::int64_t const average = g_small_page_time.load(std::memory_order_relaxed);
         g_small_page_time.fetch_add((detail::smaller(took, k_least_huge_page) - average) / 8,
                                     std::memory_order_relaxed);
-#endif
     }
     [[nodiscard]] static bool may_collapse() noexcept {
         return g_has_huge_pages.load(std::memory_order_relaxed);

@@ -30,6 +30,9 @@ static_assert(sizeof(platform::machine_memory) >= offsetof(struct sysinfo, mem_u
 static_assert(platform::k_futex_wait == FUTEX_WAIT_PRIVATE && platform::k_futex_wake == FUTEX_WAKE_PRIVATE);
 static_assert(platform::k_barrier_register == MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 static_assert(platform::k_barrier == MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+#ifdef MADV_POPULATE_WRITE
+static_assert(platform::k_populate == MADV_POPULATE_WRITE);
+#endif
 
 TEST(platform, touches_pages_without_changing_them) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
