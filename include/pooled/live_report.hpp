@@ -14,7 +14,7 @@ template <sharing Sharing>
 template <class Traits>
 void basic_pool<Sharing>::live_report(std::basic_ostream<char, Traits>& out) const {
     live_census all(*m_core);
-    out << "pool '" << m_core->name() << "': " << all.objects() << " blocks in use, " << all.bytes()
+    out << "pool '" << m_core->name() << "': " << all.objects << " blocks in use, " << all.bytes
         << " bytes\n";
     while (live_group const* const one = all.next()) {
         out << "  " << one->objects << " of ";
@@ -23,9 +23,9 @@ void basic_pool<Sharing>::live_report(std::basic_ostream<char, Traits>& out) con
         else
             out << one->block_bytes << " bytes that name no type, " << one->bytes << " bytes\n";
     }
-    if (all.uncertain() != 0)
-        out << "  uncertain: " << all.uncertain() << " blocks that threads allocated or freed meanwhile\n";
-    if (all.doubt() != nullptr) out << "  uncertain: " << all.doubt() << '\n';
+    if (all.uncertain != 0)
+        out << "  uncertain: " << all.uncertain << " blocks that threads allocated or freed meanwhile\n";
+    if (all.doubt != nullptr) out << "  uncertain: " << all.doubt << '\n';
 }
 
 }  // namespace detail

@@ -37,29 +37,20 @@ struct live_group {
 
 struct live_state;
 
-class live_census {
-public:
+struct live_census {
     POOLED_API explicit live_census(pool_core const& core) noexcept;
     POOLED_API ~live_census();
     live_census(live_census const&) = delete;
     live_census& operator=(live_census const&) = delete;
 
-    [[nodiscard]] std::size_t objects() const noexcept { return m_objects; }
-    [[nodiscard]] std::size_t bytes() const noexcept { return m_bytes; }
-    // Blocks that were allocated or freed meanwhile; null: nothing is wrong.
-    [[nodiscard]] std::size_t uncertain() const noexcept { return m_uncertain; }
-    [[nodiscard]] char const* doubt() const noexcept { return m_doubt; }
-
     // The group with most bytes of those that were not returned yet; null: none is left. O(groups).
     [[nodiscard]] POOLED_API live_group const* next() noexcept;
 
-private:
-    friend struct live_state;
-    live_state* m_state = nullptr;
-    std::size_t m_objects = 0;
-    std::size_t m_bytes = 0;
-    std::size_t m_uncertain = 0;
-    char const* m_doubt = nullptr;
+    std::size_t objects = 0;
+    std::size_t bytes = 0;
+    std::size_t uncertain = 0;    // blocks that were allocated or freed meanwhile
+    char const* doubt = nullptr;  // null: nothing is wrong
+    live_state* state = nullptr;
 };
 
 #if POOLED_HAS_CODE
@@ -212,15 +203,15 @@ struct live_state {
 
     template <class T>
     void add(mapped_array<T>& array, T const& one) noexcept {
-        if (!array.push(one)) to.m_doubt = "there is not enough memory to count all blocks";
+        if (!array.push(one)) to.doubt = "there is not enough memory to count all blocks";
     }
 
     void free(std::uint64_t a) noexcept { is_second ? mark(a, true) : add(free_before, a); }
-    void uncertain(std::uint64_t) noexcept { to.m_uncertain += is_second ? 1 : 0; }
+    void uncertain(std::uint64_t) noexcept { to.uncertain += is_second ? 1 : 0; }
     void idle(std::uint64_t a) noexcept { mark(a, false); }
     void deferred(std::uint64_t a) noexcept { mark(a, false); }
     void own(std::uint64_t a) noexcept { mark(a, false); }
-    void doubt(char const* what) noexcept { to.m_doubt = what; }
+    void doubt(char const* what) noexcept { to.doubt = what; }
     void block(std::uint32_t id, std::uint64_t begin, std::uint64_t bytes) noexcept {
         if (id == pool_id && (blocks.size() == 0 || begin > blocks.end()[-1].begin))
             add(blocks, {begin, bytes & k_most_bytes, 0, 0});
@@ -362,12 +353,12 @@ struct live_state {
         for (live_block const& b : blocks) {
             if (b.is_other != 0 || b.found_free == 3) continue;
             if (b.found_free != 0) {
-                ++to.m_uncertain;
+                ++to.uncertain;
                 continue;
             }
             std::size_t const bytes = b.bytes;
-            ++to.m_objects;
-            to.m_bytes += bytes;
+            ++to.objects;
+            to.bytes += bytes;
             std::uint64_t words[2]{};
             static_cast<void>(
                 heads.get(b.begin, words, sizeof(words),
@@ -411,29 +402,29 @@ POOLED_CODE live_census::live_census(pool_core const& core) noexcept {
     if (layout == nullptr || layout->layout != inspect::k_layout) return;
     void* const pages = platform::map_pages(sizeof(live_state), platform::k_page_bytes);
     if (pages == nullptr) {
-        m_doubt = "there is not enough memory for a census";
+        doubt = "there is not enough memory for a census";
         return;
     }
-    m_state = ::new (pages) live_state(*this, core.id(), *layout, all);
-    m_state->look(core);
-    m_state->count();
+    state = ::new (pages) live_state(*this, core.id(), *layout, all);
+    state->look(core);
+    state->count();
 }
 
 POOLED_CODE live_census::~live_census() {
-    if (m_state == nullptr) return;
-    m_state->~live_state();
-    platform::unmap_pages(m_state, sizeof(live_state));
+    if (state == nullptr) return;
+    state->~live_state();
+    platform::unmap_pages(state, sizeof(live_state));
 }
 
 POOLED_CODE live_group const* live_census::next() noexcept {
     live_state::group* largest = nullptr;
-    if (m_state == nullptr) return nullptr;
-    for (live_state::group& one : m_state->groups)
+    if (state == nullptr) return nullptr;
+    for (live_state::group& one : state->groups)
         if (!one.is_returned && one.objects != 0 && (largest == nullptr || one.bytes > largest->bytes))
             largest = &one;
     if (largest == nullptr) return nullptr;
     largest->is_returned = true;
-    if (largest->name_at != 0) largest->type = &m_state->names[largest->name_at];
+    if (largest->name_at != 0) largest->type = &state->names[largest->name_at];
     return largest;
 }
 
