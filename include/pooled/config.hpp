@@ -187,5 +187,11 @@ namespace detail {
     std::abort();
 }
 
+// A friend of what inspect/own_record.hpp and others describe to another program, and tests look at: `of` what is described or who looks.
+struct record_access {
+    template <class T>
+    struct of;
+};
+
 }  // namespace detail
 POOLED_END_NAMESPACE

@@ -83,8 +83,7 @@ private:
         return one != nullptr ? (one->*Links::k_member).previous : m_last;
     }
 
-    template <class>
-    friend struct record_access;
+    friend record_access;
     Pointer m_first = nullptr;
     Pointer m_last = nullptr;
 };

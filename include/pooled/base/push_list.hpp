@@ -54,8 +54,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     std_atomics::atomic<T*> m_first{nullptr};
 };
 

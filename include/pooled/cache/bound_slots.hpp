@@ -114,8 +114,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::size_t k_unit = 8;  // of the addresses of blocks
     static constexpr unsigned k_class_shift = 11;
     static constexpr std::uint64_t k_puts = std::uint64_t{1} << k_class_shift;

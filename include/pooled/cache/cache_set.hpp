@@ -381,8 +381,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     friend lockable;
     // Nothing else is left when the lock is free.
     void on_lock() noexcept {

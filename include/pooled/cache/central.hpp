@@ -303,8 +303,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     [[nodiscard]] deferred_list& deferred() const noexcept { return m_pool.deferred[m_class]; }
     // A new slab of the class, all of whose blocks are the caller's. Null: the heap has none, or there is no memory.
     [[nodiscard]] deferred_blocks* defer_slab(block_request const& what) noexcept;

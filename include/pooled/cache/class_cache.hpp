@@ -206,8 +206,7 @@ public:
 #endif
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     // Requires that the top is at the floor. False when the array is empty.
     POOLED_NOINLINE bool lower_floor() noexcept {
         void** const old = m_floor;

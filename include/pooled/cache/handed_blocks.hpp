@@ -91,8 +91,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     // Null but for those that are in it.
     using batch = std::array<observed<void*>, k_most_blocks>;
     struct alignas(2 * k_cache_line) side {

@@ -95,8 +95,7 @@ public:
     void clear() noexcept { m_count = 0; }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     [[nodiscard]] std::uint32_t at(std::uint32_t i) const noexcept {
         return (m_begin + i) & (m_capacity - 1);
     }

@@ -51,8 +51,7 @@ public:
     [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return m_bits; }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static_assert(k_max_pools == 1U << 16);
     static constexpr unsigned k_pool_shift = 48;
     static constexpr std::uint64_t k_descriptor_mask =
@@ -122,8 +121,7 @@ public:
 #endif
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr unsigned k_address_bits = 48;
     static constexpr unsigned k_leaf_bits = LeafBits;
 

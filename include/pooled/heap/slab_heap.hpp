@@ -263,8 +263,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::int64_t k_no_collapse = INT64_MAX;
     static constexpr std::int64_t k_collapsing = k_no_collapse - 1;  // a thread is at it
 

@@ -35,12 +35,8 @@ namespace detail {
 #define POOLED_OFFSET(type, member) static_cast<std::uint32_t>(__builtin_offsetof(type, member))
 #define POOLED_AT(type, member) .member = POOLED_OFFSET(type, member)  // where both have the same name
 
-// A friend of what it describes.
-template <class T>
-struct record_access;
-
 template <>
-struct record_access<registry> {
+struct record_access::of<registry> {
     using thread_caches = decltype(cache_set::m_all);
     using regions = std::remove_cvref_t<decltype(metadata_arena::m_regions[0])>;
 
@@ -142,7 +138,7 @@ struct record_access<registry> {
     }
 };
 
-POOLED_HIDDEN inline constexpr inspect::record k_record = record_access<registry>::record();
+POOLED_HIDDEN inline constexpr inspect::record k_record = record_access::of<registry>::record();
 
 #pragma GCC diagnostic pop
 

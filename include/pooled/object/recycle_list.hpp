@@ -178,8 +178,7 @@ protected:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::uint32_t k_none = ~std::uint32_t{0};  // the generation of no object
     // An acquisition from the central list takes some 15 ns more than one from a cache: so many cost as much as entering central mode, a
     // barrier on all threads of 1 to 20 µs.

@@ -26,7 +26,7 @@ namespace detail {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 template <>
-struct record_access<recycle_list> {
+struct record_access::of<recycle_list> {
     static constexpr inspect::recycle_layout k_layout{.bytes =
                                                           static_cast<std::uint32_t>(sizeof(recycle_list)),
                                                       .idle = POOLED_OFFSET(recycle_list, m_idle),
@@ -249,7 +249,7 @@ POOLED_ALWAYS_INLINE std::size_t recycle_list::next_growth(std::size_t objects) 
 }
 
 POOLED_CODE recycle_list::recycle_list(pool_core& core, recycle_limits const& limits) noexcept
-    : pool_extension(&record_access<recycle_list>::k_layout),
+    : pool_extension(&record_access::of<recycle_list>::k_layout),
       m_core(core),
       m_index(core.slot()),
       m_limits(limits) {

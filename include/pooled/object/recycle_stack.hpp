@@ -45,8 +45,7 @@ struct alignas(8) recycle_node {
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::uint32_t k_linked = 5;
     static constexpr unsigned k_address_bits = 24;  // of the upper half
 };
@@ -84,8 +83,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::size_t k_ways = 8;
 
     observed<std::size_t> m_size;

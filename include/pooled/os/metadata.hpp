@@ -52,8 +52,7 @@ public:
     POOLED_API void reserve(std::size_t bytes, std::size_t count);
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::size_t k_region_bytes = std::size_t{128} << 10;
     // A local pool. The descriptor of a chunk of 2 MiB has 25 KiB.
     static constexpr std::size_t k_largest_piece = std::size_t{33} << 10;

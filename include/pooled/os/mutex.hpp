@@ -57,8 +57,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::int64_t k_moment_ns = 4'000'000;
 
     template <class Wait>
@@ -100,8 +99,7 @@ protected:
 
 private:
     friend Of;
-    template <class>
-    friend struct record_access;
+    friend record_access;
     explicit lockable(bool is_local) noexcept : m_mutex(is_local) {}
     [[nodiscard]] Of& of() noexcept { return static_cast<Of&>(*this); }
 };

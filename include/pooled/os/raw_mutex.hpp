@@ -81,8 +81,7 @@ public:
     }
 
 protected:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::uint32_t k_free = 0;
     static constexpr std::uint32_t k_held = 1;
     static constexpr std::uint32_t k_contended = 3;

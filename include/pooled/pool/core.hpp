@@ -61,9 +61,8 @@ protected:
     pool_extension& operator=(pool_extension const&) = delete;
 
 private:
-    template <class>
-    friend struct record_access;
-    void const* m_description;
+    friend record_access;
+    [[maybe_unused]] void const* m_description;
 };
 
 class [[gnu::visibility("default")]] alignas(thread_cache) pool_core : public std::pmr::memory_resource {
@@ -162,8 +161,7 @@ protected:
 
 private:
     friend class concrete_core;
-    template <class>
-    friend struct record_access;
+    friend record_access;
     registry& m_made_by;
     std::uint32_t m_id;
     std::uint32_t m_slot;

@@ -145,8 +145,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     // Once in some calls, looks for memory that nobody needs.
     void count_call(thread_cache* cache) noexcept {
         std::uint32_t const calls = cache != nullptr ? cache->slow_calls + 1 : 0;

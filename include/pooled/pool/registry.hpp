@@ -99,8 +99,7 @@ public:
     static void end_thread(void* state) noexcept;
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static bool return_large(thread_cache& cache) noexcept;
     static void return_small(thread_cache& cache) noexcept;
     [[nodiscard]] static bool end_caches(thread_state& state) noexcept;

@@ -91,8 +91,7 @@ public:
     deferred_queue* next_queue = nullptr;  // in a list
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::uint32_t k_window = 16;
     static constexpr std::size_t k_scanned_words = 16;
     static constexpr std::size_t k_ahead = 4;

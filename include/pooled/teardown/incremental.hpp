@@ -214,8 +214,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     // Objects destroyed at an allocation: more than one, so that their number decreases; few, so that it stays fast.
     static constexpr std::size_t k_objects_per_allocation = 4;
     // How deeply allocations may nest in destructors that such allocations run: the innermost reports exhaustion.
@@ -376,7 +375,7 @@ private:
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 template <>
-struct record_access<deferred_objects> {
+struct record_access::of<deferred_objects> {
     using queue = deferred_queue;
     static constexpr inspect::deferred_layout k_layout{.kept = POOLED_OFFSET(deferred_objects, m_kept),
                                                        .next_queue = POOLED_OFFSET(queue, next_queue),
@@ -393,7 +392,7 @@ struct record_access<deferred_objects> {
 #pragma GCC diagnostic pop
 
 inline deferred_objects::deferred_objects(pool_core& core) noexcept
-    : pool_extension(&record_access<deferred_objects>::k_layout), m_core(core) {}
+    : pool_extension(&record_access::of<deferred_objects>::k_layout), m_core(core) {}
 
 // Out of line, because a fibre that runs it may move to another thread in a destructor.
 [[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {

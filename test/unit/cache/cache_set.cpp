@@ -27,10 +27,8 @@
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
-template <class>
-struct record_access;
 template <>
-struct record_access<struct of_cache_test> {
+struct record_access::of<struct of_cache_test> {
     static bound_slots& slots_of(cache_set& set) { return set.m_slots; }
     static bool are_barred(cache_set const& set) {
         return set.m_are_slots_barred.load(std::memory_order_relaxed);
@@ -44,13 +42,13 @@ namespace {
 
 using namespace pooled::detail;
 
-bound_slots& slots_of(cache_set& set) { return record_access<of_cache_test>::slots_of(set); }
+bound_slots& slots_of(cache_set& set) { return record_access::of<of_cache_test>::slots_of(set); }
 template <class Then>
 bool steal_all(cache_set& set, Then&& then) {
     return set.with_all([&] { return set.collect_all(), then(); });
 }
 deferred_list& deferred_of(cache_set& set, class_index c) {
-    return record_access<of_cache_test>::deferred_of(set, c);
+    return record_access::of<of_cache_test>::deferred_of(set, c);
 }
 
 class cache_set_test : public testing::Test {
@@ -631,7 +629,7 @@ TEST_F(cache_set_test, finds_what_comes_back_at_the_bound_while_it_takes_all_loc
         void* found = nullptr;
         std::thread searcher([&] { found = set.allocate(k_class, &caches[1]); });
         auto const has_it = [&] {
-            if (!record_access<of_cache_test>::are_barred(set)) return false;
+            if (!record_access::of<of_cache_test>::are_barred(set)) return false;
             bool const is_free = set[k_class].try_lock();
             if (is_free) set[k_class].unlock();
             return !is_free;

@@ -26,7 +26,7 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 template <>
-struct record_access<struct looking_thread> {
+struct record_access::of<struct looking_thread> {
     // What a thread does that looks at what was left, and is preempted there.
     template <class Preempted>
     static void look_at_left(pool_core& core, Preempted&& preempted) {
@@ -76,7 +76,7 @@ POOLED_END_NAMESPACE
 namespace {
 
 using namespace stress;
-using looking = pooled::detail::record_access<pooled::detail::looking_thread>;
+using looking = pooled::detail::record_access::of<pooled::detail::looking_thread>;
 
 constexpr auto k_long = std::chrono::milliseconds(12);  // three times as long as a thread waits
 constexpr auto k_forever = std::chrono::seconds(20);

@@ -38,7 +38,7 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 template <>
-struct record_access<struct of_this_test> {
+struct record_access::of<struct of_this_test> {
     static slab_heap& heap_of(cache_set& caches) { return caches.m_pool.heap; }
     // As a thread in allocate_apart() that does not run.
     static slab* begin_apart(slab_heap& heap) {
@@ -72,7 +72,7 @@ constexpr std::size_t k_sizes[] = {16, 64, 1504, 20'000, 60'000, 300'000, 4U << 
 constexpr auto k_long = std::chrono::milliseconds(12);  // three times as long as a thread waits
 
 slab_heap& heap_of(pooled::pool& pool) {
-    return record_access<of_this_test>::heap_of(test::core_of(pool).caches());
+    return record_access::of<of_this_test>::heap_of(test::core_of(pool).caches());
 }
 
 // While it exists, a thread always has the lock of one of these classes, or of the heap.
@@ -358,7 +358,7 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_only_who_reports_exhau
 TEST_F(a_lock_of_a_class,
        or_the_registrys_that_is_held_all_the_time_stops_no_thread_and_no_pool_that_begins) {
     std::vector<std::unique_ptr<pooled::pool>> pools;
-    preempted_holder holder(record_access<of_this_test>::lock_of(g_registry));
+    preempted_holder holder(record_access::of<of_this_test>::lock_of(g_registry));
     for (std::size_t i = 0; i < 40; ++i)
         pools.push_back(std::make_unique<pooled::pool>());
     for (std::uint64_t seed = 0; seed < 4; ++seed)
@@ -601,7 +601,7 @@ protected:
     [[nodiscard]] slab* give_back_to_a_thread_that_looks() {
         preempted_holder holder(heap_of(pool));
         give_back(all.size());
-        slab* const left = record_access<of_this_test>::begin_apart(heap_of(pool));
+        slab* const left = record_access::of<of_this_test>::begin_apart(heap_of(pool));
         EXPECT_TRUE(holder.leave());
         return left;
     }
@@ -710,7 +710,7 @@ TEST_F(a_full_pool, reports_no_exhaustion_while_a_thread_looks_at_what_was_left)
     while (!begins)
         std::this_thread::yield();
     std::this_thread::sleep_for(k_long);  // else it might not have looked yet
-    record_access<of_this_test>::end_apart(heap_of(pool), left);
+    record_access::of<of_this_test>::end_apart(heap_of(pool), left);
     needs_all.join();
     EXPECT_EQ(all.size(), m_count);
 }
@@ -725,7 +725,7 @@ TEST_F(a_full_pool, is_reserved_although_a_thread_looks_at_what_was_left) {
     });
     for (int i = 0; i < 10 && !is_over; ++i)
         std::this_thread::sleep_for(k_long);  // else it might not have looked yet
-    record_access<of_this_test>::end_apart(heap_of(pool), left);
+    record_access::of<of_this_test>::end_apart(heap_of(pool), left);
     reserves.join();
 }
 
@@ -1014,7 +1014,7 @@ TEST_F(a_lock_of_a_class, or_the_registrys_that_is_held_all_the_time_stops_no_th
             all.push_back(p);
     });
     {
-        preempted_holder holder(record_access<of_this_test>::lock_of(g_registry));
+        preempted_holder holder(record_access::of<of_this_test>::lock_of(g_registry));
         preempted_holder near_one(test::core_of(*pools.front()).caches());
         preempted_holder far_one(test::core_of(*pools.back()).caches());
         thread.end();
@@ -1055,7 +1055,7 @@ TEST_F(a_lock_of_a_class, is_left_nothing_by_threads_that_end_after_their_pool) 
 // That of the library's own records, which all pools share.
 TEST_F(a_lock_of_a_class, of_the_metadata_that_is_held_all_the_time_stops_nobody) {
     std::vector<block> kept;
-    preempted_holder holder(record_access<of_this_test>::lock_of(g_metadata));
+    preempted_holder holder(record_access::of<of_this_test>::lock_of(g_metadata));
     std::thread([&] {
         for (std::uint64_t seed = 0; seed < 12; ++seed)
             use(seed);
@@ -1076,14 +1076,14 @@ TEST(the_metadata, that_was_reserved_stays_after_a_thread_did_without_its_lock) 
     constexpr std::size_t k_bytes = 9000;
     g_metadata.reserve(k_bytes, 10);
     std::array<void*, 2> apart{};
-    preempted_holder holder(record_access<of_this_test>::lock_of(g_metadata));
+    preempted_holder holder(record_access::of<of_this_test>::lock_of(g_metadata));
     for (void*& one : apart)
         ASSERT_NE(one = g_metadata.try_allocate(k_bytes), nullptr);
     EXPECT_TRUE(holder.leave());
     void* const reserved = g_metadata.try_allocate(k_bytes);
     for (void* const one : {apart[0], apart[1], reserved})
         g_metadata.deallocate(one, k_bytes);
-    EXPECT_GE(record_access<of_this_test>::free_pieces(g_metadata, k_bytes), 10U);
+    EXPECT_GE(record_access::of<of_this_test>::free_pieces(g_metadata, k_bytes), 10U);
 }
 
 // Without memory, nothing can be deferred; the cache was freed while it still was in the list.

@@ -50,8 +50,7 @@ public:
     }
 
 private:
-    template <class>
-    friend struct record_access;
+    friend record_access;
     static constexpr std::uint32_t k_free = 0;
     static constexpr std::uint32_t k_held = 1;
     static constexpr std::uint32_t k_left = 2;
