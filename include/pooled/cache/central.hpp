@@ -153,9 +153,8 @@ public:
         }
         drain_recent(kept - blocks.size());
         auto const find = g_page_map.finder_near(blocks.front());
-        std::uint32_t const own = m_pool.pool_id;
         for (void* const block : blocks)
-            if (find(block).pool_id() != own) [[unlikely]]
+            if (find(block).pool_id() != m_pool.pool_id) [[unlikely]]
                 find_slab(block);  // reports it
         m_failed_at = std::uint32_t{0};
         m_recent.push(blocks);
