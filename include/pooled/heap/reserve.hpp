@@ -33,7 +33,7 @@ inline slab_heap::attempt::~attempt() {
         scoped_lock const lock(m_heap);
         m_heap.end(*m_reservation);
     }
-    if (grown != 0) m_heap.release_chunks(grown);
+    if (grown != 0) m_heap.release_chunks(grown, true);
 }
 
 template <class Missing>

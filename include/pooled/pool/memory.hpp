@@ -308,11 +308,13 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
         if (lock) m_caches.steal(larger, 1);
     }
     std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
+    bool has_looked = true;
     auto const attempt = [&](bool is_of_one_class, bool may_wait) {
         // While both classes are locked, so that no slab's blocks are counted in its class and, once it is free, in the heap. Otherwise those
         // of the classes do not count.
         auto const missing = [&](bool are_locked) {
             std::size_t wanted = count;
+            has_looked = are_locked;
             if (are_locked)
                 wanted -= detail::smaller(m_caches[larger].reserve(mine, count),
                                           m_caches[smaller].reserve(mine, count));
@@ -326,9 +328,15 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
             return missing(first && other);
         });
     };
-    // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since.
+    // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since. The same if upstream has no
+    // memory for what the classes may have.
     bool const is_of_one_class = smaller == larger;
-    if (!attempt(is_of_one_class, false))
+    bool is_done = false;
+    POOLED_TRY { is_done = attempt(is_of_one_class, false); }
+    POOLED_CATCH(...) {
+        if (has_looked) POOLED_RETHROW;
+    }
+    if (!is_done)
         for (unsigned turn = 0;; platform::pause(turn++)) {
             m_release.release_free();
             std::uint64_t const before = m_upstream.calls_ended();

@@ -8,6 +8,7 @@
 
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/no_metadata.hpp"
@@ -519,6 +520,44 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_that_would_be_refused_wit
     }
     for (void* const p : all)
         mine.deallocate(p, 64);
+}
+
+TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_for_which_upstream_has_no_memory) {
+    bool has_memory = true;
+    test::counting_upstream books;
+    test::hooked_upstream upstream(books, [&](std::size_t) {
+        if (!has_memory) throw std::bad_alloc();
+    });
+    pooled::pool mine{{.upstream = &upstream}};
+    auto const fill = [&mine](std::size_t bytes) {
+        std::vector<void*> all;
+        while (void* const p = mine.try_allocate(bytes))
+            all.push_back(p);
+        return all;
+    };
+    void* const first = mine.allocate(64);
+    has_memory = false;
+    auto const others = fill(1'504);
+    auto all = fill(64);
+    all.push_back(first);
+    ASSERT_GE(all.size(), 500U);
+    for (int i = 0; i < 400; ++i, all.pop_back())
+        mine.deallocate(all.back(), 64);
+    preempted_holder holder(mine);
+    std::atomic<bool> has_ended{false};
+    std::thread reserves([&] {
+        EXPECT_NO_THROW(mine.reserve_bytes(300, 64)) << "so many are free";
+        has_ended = true;
+    });
+    std::this_thread::sleep_for(k_long);
+    EXPECT_FALSE(has_ended);
+    EXPECT_TRUE(holder.leave());
+    reserves.join();
+    EXPECT_TRUE(test::is_valid(mine));
+    for (void* const p : all)
+        mine.deallocate(p, 64);
+    for (void* const p : others)
+        mine.deallocate(p, 1'504);
 }
 
 TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_trim) {
