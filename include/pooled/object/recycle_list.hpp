@@ -216,8 +216,7 @@ private:
     POOLED_API void forget_objects() noexcept;
     // Whether an object in use does not count any more.
     [[nodiscard]] bool is_forgotten(std::uint32_t generation) const noexcept {
-        return generation != recycle_node::k_no_object &&  // was just acquired from the list, and failed
-               static_cast<std::int32_t>(generation - m_first_counted) < 0;
+        return static_cast<std::int32_t>(generation - m_first_counted) < 0;
     }
     [[nodiscard]] recycle_node& node_of(void* p) const noexcept {
         return *reinterpret_cast<recycle_node*>(static_cast<std::byte*>(p) + m_limits.node_at);

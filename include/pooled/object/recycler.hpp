@@ -218,7 +218,7 @@ private:
     }
     void destroy_one(void* p) noexcept override {
         slot& s = *static_cast<slot*>(p);
-        if (s.node.generation != recycle_node::k_no_object) destroy_object(s);
+        if ((s.node.generation & recycle_node::k_destroyed) == 0) destroy_object(s);
         free_slot(s);
     }
     void end() noexcept override { recycle_list::destroy<Sharing>(*this); }
@@ -246,7 +246,7 @@ private:
         renew(&s);
     }
     void destroy_object(slot& s) noexcept {
-        s.node.generation = recycle_node::k_no_object;
+        s.node.generation |= recycle_node::k_destroyed;
         std::destroy_at(std::addressof(layout::object_of(s)));
     }
     void free_slot(slot& s) noexcept {

@@ -7,7 +7,7 @@
 //                                                  different threads
 //   control      owned by a std::shared_ptr: its control block
 //   list         that of the pool that built the object; outlives the slot
-//   node         with the list's generation when the object was built; k_no_object while there is none
+//   node         with the list's generation when the object was acquired; k_destroyed while there is none
 //   header       the word that unique_ptr and rc_ptr know objects by, and count in: smart/counted_object.hpp
 //
 // A slot is in one of these states, and may be used again only in the first:
