@@ -186,20 +186,29 @@ POOLED_NOINLINE inline bool recycle_list::put_apart(void* p) noexcept {
 
 POOLED_NOINLINE inline bool recycle_list::add_apart(recycle_stack& built, void** taken_one) noexcept {
     return apart([&] {
-        count_built(built.size());
-        if (taken_one != nullptr && *taken_one == nullptr) *taken_one = taken(built.pop());
-        recycle_node* n = built.pop();
-        while (n != nullptr && leave(object_of(n)))
-            n = built.pop();
-        if (n == nullptr) return true;
-        built.push(*n);
-        count_built(0 - built.size());
-        return false;
+        while (recycle_node* const n = built.pop()) {
+            count_built(1);  // one by one: until it is in a list, it counts as outside
+            if (taken_one != nullptr && *taken_one == nullptr) {
+                *taken_one = taken(n);
+            } else if (!leave(object_of(n))) {
+                count_built(std::size_t{0} - 1);
+                built.push(*n);
+                return false;
+            }
+        }
+        return true;
     });
 }
 
 POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool all) {
     recycle_stack built;
+    std::uint32_t const first_counted = m_first_counted;
+    // If this thread forked while it built, and the list has forgotten what it was to build, that counts again.
+    auto const count_again = [&] {
+        if (m_first_counted != first_counted)
+            static_cast<void>(
+                claim([&](std::size_t now) { return detail::smaller(count, m_limits.bound - now); }));
+    };
     POOLED_TRY {
         // What the operating system does not have is refused now, the first growth included: to build until memory ends takes minutes,
         // or ends the process.
@@ -210,9 +219,11 @@ POOLED_ALWAYS_INLINE recycle_stack recycle_list::build(std::size_t count, bool a
     }
     POOLED_CATCH(...) {
         destroy_all(built);
+        count_again();
         static_cast<void>(add(built, count, false));
         POOLED_RETHROW;
     }
+    count_again();
     if (all && built.size() != count) destroy_all(built);
     return built;
 }
@@ -227,8 +238,6 @@ POOLED_NOINLINE inline void* recycle_list::add(recycle_stack& built, std::size_t
     if (takes_one && p == nullptr) p = taken(built.pop());
     while (recycle_node* const n = built.pop())
         m_fresh.push(*n);
-    // No change, but where this thread forked while it built, and the list has forgotten it.
-    if (existing() > objects()) m_objects.store(existing(), std::memory_order_relaxed);
     settle();  // offers all: a section does one object at its end
     return p;
 }

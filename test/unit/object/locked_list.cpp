@@ -6,8 +6,11 @@
 #include "pooled/object_pool.hpp"
 
 #include "stress/common.hpp"
+#include "support/counting_upstream.hpp"
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/preempted_holder.hpp"
+#include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -39,6 +42,22 @@ struct record_access::of<struct looking_thread> {
             core.caches().tell_holder();
         });
     }
+
+    // While it exists, one object more exists than counts: what a thread sees that reads the count of those that exist before another one
+    // destroys one without the lock, and that of all afterwards.
+    class seen_before_one_is_destroyed {
+    public:
+        explicit seen_before_one_is_destroyed(pool_core& core)
+            : m_list(static_cast<recycle_list&>(*core.extension())) {
+            m_list.m_references.fetch_add(1);
+        }
+        ~seen_before_one_is_destroyed() { m_list.m_references.fetch_sub(1); }
+        seen_before_one_is_destroyed(seen_before_one_is_destroyed const&) = delete;
+        seen_before_one_is_destroyed& operator=(seen_before_one_is_destroyed const&) = delete;
+
+    private:
+        recycle_list& m_list;
+    };
 
     // While it exists, calls work() once: in the calling thread, when that has the lock, found no object in the list, and is about to look
     // into other threads' caches. Requires that no other thread takes the lock before.
@@ -394,6 +413,7 @@ TEST_F(locked_list, that_is_held_stops_neither_reserve_nor_trim) {
     EXPECT_EQ(objects.in_use(), 3U);
     EXPECT_EQ(objects.idle(), 97U);
     EXPECT_GE(objects.stats().high_water, high_water);
+    EXPECT_LE(objects.stats().high_water, 50U) << "the others were never in use";
     EXPECT_TRUE(test::is_valid(objects));
     EXPECT_EQ(acquire(objects, 98).back(), nullptr);
     EXPECT_EQ(objects.trim(), 97U);
@@ -460,6 +480,102 @@ TEST_F(locked_list, that_is_held_stops_nobody_whose_object_is_not_valid_any_more
     EXPECT_EQ(objects.in_use(), 0U);
     EXPECT_TRUE(test::is_valid(objects));
 }
+
+TEST_F(locked_list, of_a_thread_that_clears_keeps_out_who_releases_meanwhile) {
+    pool_type& objects = make(0);
+    for (int round = 0; round < 8; ++round) {
+        pointer one = objects.acquire();
+        std::thread releases;
+        std::thread holds;  // the next one that has the lock, in some rounds
+        {
+            looking::at_look_elsewhere const meanwhile(core_of(objects), [&] {
+                holds = std::thread([&] {
+                    pooled::detail::scoped_lock const held(caches_of(objects));
+                    std::this_thread::sleep_for(k_long);
+                });
+                releases = std::thread([&] { one.reset(); });
+                std::this_thread::sleep_for(k_long);
+            });
+            objects.clear();
+            releases.join();
+            holds.join();
+        }
+        EXPECT_EQ(counted::g_alive, 0U) << "an object of before clear() is used again";
+        EXPECT_TRUE(test::is_valid(objects));
+    }
+}
+
+TEST_F(locked_list, of_a_pool_that_has_ended_stops_the_last_release_which_returns_all_memory) {
+    test::counting_upstream upstream;
+    for (bool const is_locked : {false, true}) {
+        pool_type& objects =
+            pool.emplace(pooled::object_pool_options{.max_objects = 2, .upstream = &upstream});
+        counted::g_most = 2;
+        auto all = acquire(objects, 2);
+        auto& caches = caches_of(objects);
+        pool.reset();
+        all.pop_back();
+        if (is_locked) {
+            test::preempted_holder holder(caches);
+            std::thread last([&] { all.clear(); });
+            std::this_thread::sleep_for(k_long);
+            EXPECT_TRUE(holder.leave());
+            last.join();
+        }
+        all.clear();
+        EXPECT_EQ(counted::g_alive, 0U);
+        EXPECT_EQ(upstream.bytes(), 0U);
+    }
+}
+
+TEST_F(locked_list, of_a_thread_that_builds_while_another_one_destroys_an_object_keeps_the_bound) {
+    pool_type& objects = make(4);
+    pointer first;
+    {
+        looking::seen_before_one_is_destroyed const meanwhile(core_of(objects));
+        first = objects.acquire();
+    }
+    EXPECT_EQ(acquire(objects, 4).size(), 4U) << "three and none";
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
+#if !defined(_WIN32)
+// The child does not know what the thread was about to do: it begins anew.
+TEST_F(locked_list, that_is_held_while_a_thread_forks_lets_the_child_keep_the_bound) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
+    pool_type& mine = make(3);
+    counted::g_most = ~std::size_t{0};  // those of the parent exist in the child, too
+    auto before = acquire(mine, 2);
+    test::preempted_holder holder(caches_of(mine));
+    EXPECT_EQ(test::in_child([&] {
+                  if (pooled::detail::g_forks_lost == 0) return 2;
+                  before.clear();
+                  if (mine.in_use() != 0 || mine.capacity() != 0) return 3;
+                  auto const all = acquire(mine, 4);
+                  if (all.size() != 4 || all.back() != nullptr) return 4;
+                  return mine.in_use() == 3 && test::is_valid(mine) ? 0 : 5;
+              }),
+              0);
+    EXPECT_TRUE(holder.leave());
+}
+
+TEST_F(locked_list, that_is_held_while_a_constructor_forks_lets_the_child_keep_the_bound) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
+    pool_type& objects = make(2);
+    test::preempted_holder holder(caches_of(objects));
+    pid_t child = -1;
+    counted::g_meanwhile = [&] { child = ::fork(); };
+    pointer const first = objects.acquire();
+    counted::g_meanwhile = nullptr;
+    if (child == 0) {
+        ::alarm(60);
+        bool const is_lost = pooled::detail::g_forks_lost != 0;
+        ::_exit(is_lost && acquire(objects, 2).back() == nullptr && test::is_valid(objects) ? 0 : 1);
+    }
+    EXPECT_EQ(test::status_of(child), 0);
+    EXPECT_TRUE(holder.leave());
+}
+#endif
 
 // While it exists, a thread has the lock most of the time.
 class lock_holder {

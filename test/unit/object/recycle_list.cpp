@@ -25,6 +25,16 @@
 #include <thread>
 #include <vector>
 
+POOLED_BEGIN_NAMESPACE
+namespace detail {
+template <>
+struct record_access::of<struct released_apart> {
+    // What a thread does that has waited for the lock in vain.
+    static bool put(recycle_list& list, recycle_node* n) { return list.put_apart(n); }
+};
+}  // namespace detail
+POOLED_END_NAMESPACE
+
 namespace {
 
 using pooled::detail::recycle_node;
@@ -247,6 +257,19 @@ TEST_F(recycle_list, what_is_taken_in_place_of_waiters_does_not_end_central_mode
     list.put(p);
     auto* const n = static_cast<recycle_node*>(list.base::take().object);
     EXPECT_FALSE(list.push<sharing::shared>(n, *n));
+    list.put(n);
+}
+
+// The lock's holder frees it when another thread has waited for it in vain, but has left nothing yet.
+TEST_F(recycle_list, what_is_left_when_the_lock_is_free_is_offered_to_who_waits) {
+    using base = pooled::detail::recycle_list;
+    auto& list = make(1, 1);
+    recycle_node* const n = list.take();
+    pooled::detail::waiter mine;
+    ASSERT_EQ(list.base::take(&mine).how, base::outcome::must_wait);
+    EXPECT_TRUE(pooled::detail::record_access::of<pooled::detail::released_apart>::put(list, n));
+    EXPECT_TRUE(mine.wait(lasting{0}));
+    EXPECT_EQ(list.base::take(&mine).object, n);
     list.put(n);
 }
 
