@@ -562,9 +562,13 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_for_which_upstream_has_no
 
 TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_trim) {
     deallocate(pool, allocate(pool, 64));
+    ASSERT_NE(heap_of(pool).grow(block_request(k_exact, std::size_t{4} << 20, 16)), 0U);
+    std::uint64_t const before = pool.stats().upstream_bytes;
     preempted_holder holder(heap_of(pool));
     pool.trim();
     EXPECT_TRUE(holder.leave());
+    pool.trim();
+    EXPECT_LE(pool.stats().upstream_bytes, before - (4U << 20));
     expect_nothing_lost();
 }
 
