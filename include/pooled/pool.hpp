@@ -88,7 +88,7 @@ public:
 
     // Returns free memory, including what other threads have cached: chunks without a block in use to upstream
     // and, if the pool takes its memory from the operating system, the pages of free blocks. Returns the number of bytes: pages count
-    // each time that they are free. Ends reservations. O(threads + slabs + cached blocks).
+    // each time that they are free. Ends reservations. Leaves out what another thread has locked for 4 ms. O(threads + slabs + cached blocks).
     std::size_t trim() noexcept { return m_core->trim(); }
 
     // In an incremental pool, destroys, on this thread, up to `budget` deferred objects, whichever thread dropped them. Returns
