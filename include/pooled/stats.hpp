@@ -20,8 +20,7 @@ struct block_counts {
     std::uint64_t free = 0;    // in the pool and in no thread's cache, including those never used
     std::uint64_t cached = 0;  // free, in threads' caches
     // No more blocks were ever in use at once. Of a class: exact for one thread; of several, what the others had cached counts as well. Of a
-    // pool: the sum of the classes' peaks, which need not have been at the same time, as far as it fits into the most memory that the pool
-    // ever had.
+    // pool: the sum of its classes' peaks, if not at one time, as far as it fits into the most memory that the pool ever had.
     std::uint64_t high_water = 0;
     std::uint64_t refills = 0;       // of threads' caches
     std::uint64_t flushes = 0;       // of threads' caches

@@ -30,8 +30,7 @@ POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noex
             report(block, k_freed_before);
 }
 
-// The header of a block that is about to be freed, if it is not the block's first word: expect_in_use() then detects a second
-// drop as well.
+// The header of a block that is about to be freed, if it is not its first word: expect_in_use() then detects a second drop, too.
 POOLED_ALWAYS_INLINE void mark_header([[maybe_unused]] void* header) noexcept {
     if constexpr (k_hardened) free_mark::put_on(header);
 }
@@ -39,9 +38,8 @@ POOLED_ALWAYS_INLINE void mark_header([[maybe_unused]] void* header) noexcept {
 // Whether the pool with this id may take the block back. False for what this copy of the library does not know, too.
 [[nodiscard]] POOLED_ALWAYS_INLINE bool admits(std::uint32_t pool_id, class_index c, void const* p) noexcept {
     map_entry const entry = g_page_map.find(p);
-    if (entry.empty() || entry.pool_id() != pool_id || !entry.slab_at()->may_be_in_use(c, p)) [[unlikely]]
-        return false;
-    return !free_mark::is_on(p);
+    return !entry.empty() && entry.pool_id() == pool_id && entry.slab_at()->may_be_in_use(c, p) &&
+           !free_mark::is_on(p);
 }
 
 // Requires a block that was not admitted, of a pool that this copy of the library made.
@@ -62,10 +60,7 @@ POOLED_ALWAYS_INLINE void claim(void* block) noexcept {
     free_mark::take_off(block);
 }
 
-// A block that the core gives, and one that returns to it; `c`: of the request, perhaps k_large.
-inline void on_allocate(class_index c, void* block) noexcept {
-    c == k_large ? free_mark::take_off(block) : claim(block);
-}
+// A block that returns to the core; `c`: of the request, perhaps k_large.
 inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) noexcept {
     if (c == k_large) {
         if (g_page_map.find(block).empty()) return;  // the heap reports it

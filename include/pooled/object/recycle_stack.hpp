@@ -21,8 +21,7 @@ namespace detail {
 struct alignas(8) recycle_node {
     static constexpr std::uint32_t k_no_object = 0;  // a generation
     static constexpr std::uint32_t k_step = 8;       // from one to the next
-    static constexpr std::uint32_t k_destroyed =
-        2;  // added when the object was destroyed, and its memory is in use
+    static constexpr std::uint32_t k_destroyed = 2;  // added to that of an object that was destroyed
 
     std::uint32_t generation = k_no_object;
     atomic<std::uint32_t> count{0};

@@ -137,7 +137,7 @@ public:
     // exception. Null stays null.
     [[nodiscard]] void* give(block_request const& asked, void* block) {
         if (block == nullptr) return nullptr;
-        if constexpr (k_hardened) hardened::on_allocate(asked.c, block);
+        if constexpr (k_hardened) asked.c == k_large ? free_mark::take_off(block) : hardened::claim(block);
         void* const given = malloc_blocks::give(*this, block, asked.bytes, asked.align);
         if (given == nullptr) [[unlikely]] {
             take_back(asked.c, block);

@@ -304,14 +304,13 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     if (larger != k_exact) {
         m_caches.try_drain_slots();
         try_scoped_lock const lock(m_caches, false);
-        if (lock) m_caches.steal(smaller, 1);  // cached blocks then count, and need not be stolen later
-        if (lock) m_caches.steal(larger, 1);
+        // Cached blocks then count, and need not be stolen later.
+        if (lock) m_caches.steal(smaller, 1), m_caches.steal(larger, 1);
     }
     std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
     bool has_looked = true;
     auto const attempt = [&](bool is_of_one_class, bool may_wait) {
-        // While both classes are locked, so that no slab's blocks are counted in its class and, once it is free, in the heap. Otherwise those
-        // of the classes do not count.
+        // Blocks of the classes count while both are locked: none is counted in its class and, once its slab is free, in the heap.
         auto const missing = [&](bool are_locked) {
             std::size_t wanted = count;
             has_looked = are_locked;
@@ -328,23 +327,21 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
             return missing(first && other);
         });
     };
-    // If the bound does not allow it, once more after what is free was returned: slabs in use may be free since. The same if upstream has no
-    // memory for what the classes may have.
+    // If the bound, or upstream, does not allow it, once more after what is free was returned: slabs in use may be free since.
     bool const is_of_one_class = smaller == larger;
     bool is_done = false;
     POOLED_TRY { is_done = attempt(is_of_one_class, false); }
     POOLED_CATCH(...) {
         if (has_looked) POOLED_RETHROW;
     }
-    if (!is_done)
-        for (unsigned turn = 0;; platform::pause(turn++)) {
-            m_release.release_free();
-            std::uint64_t const before = m_upstream.calls_ended();
-            std::uint64_t const apart = m_slabs.apart();
-            // If all objects are of one class, a bound that is just large enough for them suffices.
-            if (attempt(is_of_one_class, true) || (!is_of_one_class && attempt(true, true))) break;
-            if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
-        }
+    for (unsigned turn = 0; !is_done; platform::pause(turn++)) {
+        m_release.release_free();
+        std::uint64_t const before = m_upstream.calls_ended();
+        std::uint64_t const apart = m_slabs.apart();
+        // If all objects are of one class, a bound that is just large enough for them suffices.
+        if (attempt(is_of_one_class, true) || (!is_of_one_class && attempt(true, true))) break;
+        if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
+    }
     if (m_options.touch_reserved) m_slabs.touch(mine);
     if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;
     mine.settle();
