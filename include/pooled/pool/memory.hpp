@@ -304,8 +304,8 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     if (larger != k_exact) {
         m_caches.try_drain_slots();
         try_scoped_lock const lock(m_caches, false);
-        // Cached blocks then count, and need not be stolen later.
-        if (lock) m_caches.steal(smaller, 1), m_caches.steal(larger, 1);
+        if (lock) m_caches.steal(smaller, 1);  // cached blocks then count, and need not be stolen later
+        if (lock) m_caches.steal(larger, 1);
     }
     std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
     bool has_looked = true;
@@ -334,14 +334,15 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     POOLED_CATCH(...) {
         if (has_looked) POOLED_RETHROW;
     }
-    for (unsigned turn = 0; !is_done; platform::pause(turn++)) {
-        m_release.release_free();
-        std::uint64_t const before = m_upstream.calls_ended();
-        std::uint64_t const apart = m_slabs.apart();
-        // If all objects are of one class, a bound that is just large enough for them suffices.
-        if (attempt(is_of_one_class, true) || (!is_of_one_class && attempt(true, true))) break;
-        if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
-    }
+    if (!is_done)
+        for (unsigned turn = 0;; platform::pause(turn++)) {
+            m_release.release_free();
+            std::uint64_t const before = m_upstream.calls_ended();
+            std::uint64_t const apart = m_slabs.apart();
+            // If all objects are of one class, a bound that is just large enough for them suffices.
+            if (attempt(is_of_one_class, true) || (!is_of_one_class && attempt(true, true))) break;
+            if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
+        }
     if (m_options.touch_reserved) m_slabs.touch(mine);
     if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;
     mine.settle();
