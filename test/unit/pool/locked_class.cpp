@@ -495,6 +495,20 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
+// Another thread's work() ends when the holder leaves, and not before.
+template <class Work>
+void expect_wait(preempted_holder& holder, Work const& work) {
+    std::atomic<bool> has_ended{false};
+    std::thread working([&] {
+        work();
+        has_ended = true;
+    });
+    std::this_thread::sleep_for(k_long);
+    EXPECT_FALSE(has_ended);
+    EXPECT_TRUE(holder.leave());
+    working.join();
+}
+
 TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_that_would_be_refused_without_its_blocks) {
     pooled::pool mine{{.max_bytes = std::size_t{2} << 20}};
     std::vector<void*> all;
@@ -504,18 +518,12 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_that_would_be_refused_wit
         for (std::size_t i = 0; i < freed; ++i, all.pop_back())
             mine.deallocate(all.back(), 64);
         preempted_holder holder(mine);
-        std::atomic<bool> has_ended{false};
-        std::thread reserves([&] {
+        expect_wait(holder, [&] {
             if (freed != 0)
                 EXPECT_NO_THROW(mine.reserve_bytes(freed, 64));
             else
                 EXPECT_THROW(mine.reserve_bytes(1, 64), pooled::exhausted);
-            has_ended = true;
         });
-        std::this_thread::sleep_for(k_long);
-        EXPECT_FALSE(has_ended);
-        EXPECT_TRUE(holder.leave());
-        reserves.join();
         EXPECT_TRUE(test::is_valid(mine));
     }
     for (void* const p : all)
@@ -544,15 +552,7 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_for_which_upstream_has_no
     for (int i = 0; i < 400; ++i, all.pop_back())
         mine.deallocate(all.back(), 64);
     preempted_holder holder(mine);
-    std::atomic<bool> has_ended{false};
-    std::thread reserves([&] {
-        EXPECT_NO_THROW(mine.reserve_bytes(300, 64)) << "so many are free";
-        has_ended = true;
-    });
-    std::this_thread::sleep_for(k_long);
-    EXPECT_FALSE(has_ended);
-    EXPECT_TRUE(holder.leave());
-    reserves.join();
+    expect_wait(holder, [&] { EXPECT_NO_THROW(mine.reserve_bytes(300, 64)) << "so many are free"; });
     EXPECT_TRUE(test::is_valid(mine));
     for (void* const p : all)
         mine.deallocate(p, 64);
