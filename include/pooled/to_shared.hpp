@@ -19,7 +19,7 @@ template <class T, class Owner>
 [[nodiscard]] std::shared_ptr<T> share(Owner owner) {
     auto* const object = owner.get();
     if (object == nullptr) return {};
-    auto drop = [owner = std::move(owner)](void const volatile*) mutable noexcept { owner.reset(); };
+    auto drop = [kept = std::move(owner)](void const volatile*) mutable noexcept { kept.reset(); };
     return std::shared_ptr<T>(object, std::move(drop), allocator<std::byte>());
 }
 
@@ -27,12 +27,14 @@ template <class T, class Owner>
 
 // Empty for an empty pointer. May throw std::bad_alloc; the argument then drops the object. As thread-safe as its argument: the
 // result for a local_rc_ptr stays on its thread. O(1).
-template <class T>
-[[nodiscard]] std::shared_ptr<T> to_shared(rc_ptr<T> owner) {
+template <class T, class Counting>
+[[nodiscard]] std::shared_ptr<T> to_shared(detail::counted_ptr<T, Counting> owner) {
     return detail::share<T>(std::move(owner));
 }
-template <class T>
-[[nodiscard]] std::shared_ptr<T> to_shared(local_rc_ptr<T> owner) {
+// As a T: to_shared<Base>(pointer to a derived class).
+template <class T, class Other, class Counting>
+    requires std::convertible_to<Other*, T*> && (!std::same_as<Other, T>)
+[[nodiscard]] std::shared_ptr<T> to_shared(detail::counted_ptr<Other, Counting> owner) {
     return detail::share<T>(std::move(owner));
 }
 

@@ -197,6 +197,13 @@ TEST(to_shared, converts_to_the_type_that_is_named) {
     auto const counted = pooled::make_rc<object>(is_destroyed);
     EXPECT_EQ(pooled::to_shared<other_base>(counted)->value, 7);
     EXPECT_FALSE(is_destroyed);
+    EXPECT_EQ(pooled::to_shared<object>(counted).get(), counted.get());
+    EXPECT_EQ(pooled::to_shared<void>(counted).get(), counted.get());
+    EXPECT_EQ(counted.use_count(), 1);
+    EXPECT_EQ(pooled::to_shared<other_base const>(pooled::make_rc<object>(is_destroyed))->value, 7);
+    EXPECT_TRUE(is_destroyed);
+    pooled::local_rc_ptr<object> local = pooled::make_local_rc<object>(is_destroyed);
+    EXPECT_EQ(pooled::to_shared<base>(std::move(local)).use_count(), 1);
 }
 
 TEST(to_shared, takes_a_base_that_does_not_lie_at_the_start_and_void_and_const) {
