@@ -135,7 +135,7 @@ void start() {
     bool const trusts = platform::read_switch("POOLED_TRUST_SIZES", true,
                                               "0: each sized delete looks its block up; 1 is the default");
     if (trusts && !is_delete_replaced()) choose_place();
-#if POOLED_PRELOADED
+#if defined(POOLED_PRELOADED)
     g_registry.begin_as_new();
 #endif
     read_stats();
@@ -146,7 +146,7 @@ void start() {
 // The preloaded library is linked with -z initfirst, so this runs before all other constructors, also that of libc, which sets `environ`.
 [[gnu::constructor(101)]] void start_with([[maybe_unused]] int count, [[maybe_unused]] char** arguments,
                                           [[maybe_unused]] char** environment) {
-#if POOLED_PRELOADED && defined(__GLIBC__)
+#if defined(POOLED_PRELOADED) && defined(__GLIBC__)
     if (environ == nullptr) environ = environment;
     static_cast<void>(register_fork_handlers(true));
 #endif

@@ -9,7 +9,7 @@
 #include "pooled/os/platform_contract.hpp"
 
 // libpooled-new.so has this source, too, but no program's pools.
-#if !POOLED_PRELOADED
+#if !defined(POOLED_PRELOADED)
 namespace {
 // The kernel enables the barrier in microseconds now, and in 12 ms once other threads run.
 [[gnu::constructor(101)]] void offer_default_pool() {

@@ -30,14 +30,14 @@
 #define POOLED_THREAD_ACCESS_WINDOWS 1
 #elif defined(__linux__) && !defined(__ANDROID__) && defined(__LP64__) && \
     (defined(__x86_64__) || defined(__aarch64__) || defined(__riscv)) &&  \
-    (!defined(__PIC__) || defined(__PIE__) || POOLED_INITIAL_EXEC)
+    (!defined(__PIC__) || defined(__PIE__) || defined(POOLED_INITIAL_EXEC))
 #define POOLED_THREAD_ACCESS_ELF 1
 #endif
 
 // There is one symbol for all, as an executable and its shared libraries share the variable.
 #define POOLED_THREAD_SYMBOL(name) "pooled_" #name "_" POOLED_ABI_NAME
 
-#if POOLED_THREAD_ACCESS_WINDOWS || POOLED_THREAD_ACCESS_ELF
+#if defined(POOLED_THREAD_ACCESS_WINDOWS) || defined(POOLED_THREAD_ACCESS_ELF)
 #if POOLED_HAS_CODE
 #define POOLED_DEFINED POOLED_USED  // the compiler does not see its use
 #else
@@ -48,7 +48,7 @@
 // GCC for Windows emulates thread_local: the first use calls malloc, and a key's destructor frees the variables before other code of the
 // thread has ended. So they are laid out as the system's loader wants it, in the section that it copies for each thread, and found
 // at their offset in the copy.
-#if POOLED_THREAD_ACCESS_WINDOWS
+#if defined(POOLED_THREAD_ACCESS_WINDOWS)
 #define POOLED_THREAD_STATE(type, name, ...)                                            \
     POOLED_DEFINED __attribute__((section(".tls$POOLED_" #name))) POOLED_STATE(         \
         type, name##_of_thread POOLED_SYMBOL(POOLED_THREAD_SYMBOL(name)), __VA_ARGS__); \
@@ -64,10 +64,10 @@
     static_assert(true)
 extern "C" unsigned pooled_tls_index POOLED_SYMBOL("_tls_index");
 
-#elif POOLED_THREAD_ACCESS_ELF
+#elif defined(POOLED_THREAD_ACCESS_ELF)
 // The linker knows the distance of an executable's variable. That of another file's variable is in the global offset table: %[base].
 // %[at] is a member's offset. ATT and INTEL are the two syntaxes of x86-64.
-#if POOLED_HAS_CODE && !POOLED_INITIAL_EXEC
+#if POOLED_HAS_CODE && !defined(POOLED_INITIAL_EXEC)
 #define POOLED_THREAD_LOAD_BASE(symbol) static_cast<void>(0)
 #define POOLED_THREAD_BASE
 #define POOLED_THREAD_AND_BASE

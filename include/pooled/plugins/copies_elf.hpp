@@ -34,7 +34,7 @@ POOLED_HIDDEN POOLED_USED inline constinit copy_link
     g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
 // 1: it is, or need not be. The files for LD_PRELOAD are linked with -z nodelete, and their first call may be so early that dlopen() would
 // run the constructors of all files.
-#if POOLED_PRELOADED
+#if defined(POOLED_PRELOADED)
 POOLED_HIDDEN inline constinit atomic<std::uint32_t> g_is_pinned{1};
 #else
 POOLED_HIDDEN inline constinit atomic<std::uint32_t> g_is_pinned{0};
