@@ -6,7 +6,12 @@ add_library(pooled_header_only INTERFACE)
 add_library(pooled::header_only ALIAS pooled_header_only)
 target_compile_features(pooled_header_only INTERFACE cxx_std_20)
 target_link_libraries(pooled_header_only INTERFACE Threads::Threads)
-target_include_directories(pooled_header_only INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
+# To a project that adds this one they are system headers, as they are when installed: its warnings are of its own code.
+set(pooled_system "")
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(pooled_system SYSTEM)
+endif()
+target_include_directories(pooled_header_only ${pooled_system} INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
 set_target_properties(pooled_header_only PROPERTIES EXPORT_NAME header_only)
 
 # docs/platforms.md says why.
