@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The bitmap of a slab: which blocks are free, lowest first, and which addresses are not blocks in use. The memory that a
-// slab describes is never read or written, so the addresses here are made up. And the map
-// from an address to its slab.
+// slab describes is never read or written, so the addresses here are made up, except for the hardened build, which marks free blocks.
+// And the map from an address to its slab.
 
 #include "pooled/heap/slab.hpp"
 
@@ -24,7 +24,11 @@ namespace {
 
 using namespace pooled::detail;
 
-constexpr std::uintptr_t k_base = 0x7f12'3456'0000;
+std::byte* base_of_memory() {
+    if constexpr (!k_hardened) return reinterpret_cast<std::byte*>(0x7f12'3456'0000);  // NOLINT: never read
+    static void* const pages = platform::map_pages(k_max_large_block_bytes, std::size_t{2} << 20);
+    return static_cast<std::byte*>(pages);
+}
 
 class slab_test : public testing::Test {
 protected:
@@ -36,7 +40,7 @@ protected:
     };
 
     slab_test() {
-        head.base = reinterpret_cast<std::byte*>(k_base);  // NOLINT: never read
+        head.base = base_of_memory();
         head.granules = k_most_granules;
     }
     void make(class_index c, std::size_t bytes = k_slab_bytes) {
