@@ -9,7 +9,7 @@ PRESETS ?=
 # More arguments for the program behind a goal: the benchmark driver, e.g. ARGS="--samples 9", or lint's ARGS=--link.
 ARGS ?=
 
-bench: ## Measure pooled against every malloc and pool on this machine: 8 minutes and the first build (it says how long both take), and draw the report
+bench: ## Measure pooled against every malloc and pool on this machine: 10 minutes and the first build (it says how long both take), and draw the report
 	@tools/setup bench
 	@.venv/bin/poolbench run --profile quick --report $(ARGS)
 

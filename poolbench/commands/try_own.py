@@ -98,8 +98,10 @@ def try_own(
     make_unique on each installed malloc and on pooled-new (operator new on the pool), and pooled's other handles.
     """
     if new_pattern is not None:
+        from poolbench.report import page
+
         trial.check_new(new_pattern)
-        new_pattern.write_text(own.TEMPLATE.read_text())
+        page.write(new_pattern, own.TEMPLATE.read_text())
         typer.echo(str(new_pattern))
         options.say(f"change it, then: poolbench try --pattern {new_pattern}")
         return

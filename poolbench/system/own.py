@@ -111,7 +111,8 @@ def _why_not(own: Own, compiler: list[str], directory: Path) -> str:
     named = _check(compiler, include, directory, own.compile_options)
     if named:
         return f"{own.header} has no type {own.type_name}:\n{named}"
-    return f"no {own.type_name} can be made from ({own.arguments}):\n{said}"
+    hint = "" if own.arguments else "; name its constructor's arguments with --args"
+    return f"no {own.type_name} can be made from ({own.arguments}){hint}:\n{said}"
 
 
 def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Program:

@@ -2,9 +2,12 @@
 """`poolbench try`: what it says of the user's code, and the command on a stand-in for the executable. That the patterns
 compile and are right is a part of the benchmark's smoke run."""
 
+import errno
 import json
+import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +64,12 @@ def test_a_type_that_can_not_be_made_from_the_arguments_is_refused_with_the_comp
     first, error = said.splitlines()[:2]
     assert first == 'no my::Packet can be made from ("text"):'
     assert "error: invalid conversion" in error and len(said.splitlines()) <= 1 + own.TOLD_LINES
+
+
+@needs_compiler
+def test_a_type_that_needs_arguments_is_refused_with_the_option_for_them(header):
+    first = why_not(header, arguments="").splitlines()[0]
+    assert first == "no my::Packet can be made from (); name its constructor's arguments with --args:"
 
 
 @needs_compiler
@@ -125,6 +134,16 @@ def test_the_same_for_programs(run, header):
     assert [choice["take"] for choice in told["patterns"]["burst"]["advice"]] == ["pooled", "pooled_unique"]
     fastest = told["patterns"]["burst"]["measured"][0]
     assert fastest["contender"] == "pooled_unique" and fastest["low"] <= fastest["median"] <= fastest["high"]
+
+
+def test_a_new_pattern_that_does_not_fit_on_the_disk_leaves_no_file(run, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", fail)
+    said = run("--new-pattern", tmp_path / "pattern.hpp")
+    assert said.exit_code == 1 and "pattern.hpp cannot be written: No space left on device" in said.stderr
+    assert not list(tmp_path.glob("*pattern.hpp*"))
 
 
 def test_a_new_pattern_can_be_measured(run, tmp_path):
