@@ -46,7 +46,7 @@ struct pool_options {
 
     // A hard bound on the bytes taken from upstream; 0: none. Memory comes in slabs of one size class (most have 64 KiB, or
     // 16 KiB when the bound is under 4 MiB), so add one slab for each size in use. The library's own records (some
-    // 6 KiB for each thread, 0.1 % of the memory) are not counted.
+    // 24 KiB, 9 KiB for each thread, 0.1 % of the memory) are not counted.
     std::size_t max_bytes = 0;
 
     // How much is requested from upstream at a time: rounded up to 16 KiB or to what a slab needs, reduced to what max_bytes still

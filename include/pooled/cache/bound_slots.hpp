@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where threads exchange blocks while a pool is at its bound and no thread may keep any: one block for each processor. Without it, every
-// request and every return would take the lock of its class, for which the processors contend.
+// Where threads exchange blocks while a pool is at its bound and no thread may keep any: one in each of 16 slots, chosen by the number of
+// the processor. Without it, every request and every return would take the lock of its class, for which the processors contend.
 //
 //   word:  | address / 8 (45 bits) | size class (8 bits) | how many blocks were put there, modulo 2^11 |     the last part alone: empty
 //
