@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Options that several commands have, and how a command speaks and fails."""
 
+import errno
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ from poolbench.errors import Failed
 from poolbench.results import find
 from poolbench.results.read import Results, read_measured
 
-INTERRUPTED = 130  # exit status
+BAD_COMMAND_LINE, INTERRUPTED = 2, 130  # exit status
 MOST_SECONDS = 1e9  # of a duration; no timer of the system takes any number
 quiet = False  # --quiet: of what goes to standard error, errors alone
 
@@ -47,12 +48,17 @@ class Commands(typer.core.TyperGroup):
     """A command that cannot go on ends with its reason and exit status."""
 
     def invoke(self, ctx: typer.Context):
+        if sys.stdout is None:  # else the next file that is opened gets its number, and what programs print
+            complain("standard output is closed: direct it to a file, or to /dev/null")
+            raise typer.Exit(BAD_COMMAND_LINE)
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # `| head` has seen enough: typer ends quietly
             raise
         except (Failed, OSError) as error:
-            complain(str(error))
+            # Who writes a file says which one.
+            is_of_stream = getattr(error, "errno", None) == errno.ENOSPC and error.filename is None
+            complain(f"standard output cannot be written: {error.strerror}" if is_of_stream else str(error))
             raise typer.Exit(getattr(error, "status", 1)) from error
         except KeyboardInterrupt as stopped:
             say(str(stopped) or "interrupted")

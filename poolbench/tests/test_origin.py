@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
 """Before any figure stands of which file it is, of which machine and date, and whether that machine was busy."""
 
+import subprocess
+import sys
+
 import pytest
 
+from poolbench import where
 from poolbench.report import findings
 from poolbench.results.read import read
 from poolbench.tests import support
@@ -38,3 +42,16 @@ def test_a_run_on_a_busy_machine_is_compared_with_none(tmp_path, busy):
     values = times(pooled=2.0, make_shared=2.0)
     before, after = (read(support.results_file(tmp_path / f"{i}", values, busy_share=b)) for i, b in enumerate(busy))
     assert findings.change(before, after, {}).startswith("there is no comparison with the run before")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "message"),
+    [
+        (">&-", 2, "standard output is closed: direct it to a file, or to /dev/null"),
+        (">/dev/full", 1, "standard output cannot be written: No space left on device"),
+    ],
+)
+def test_standard_output_that_cannot_be_written_is_named(tmp_path, redirection, status, message):
+    command = f'"{sys.executable}" -m poolbench table "{a_file(tmp_path / "a.jsonl")}" {redirection}'
+    done = subprocess.run(["sh", "-c", command], cwd=where.PACKAGE.parent, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, f"poolbench: {message}\n")
