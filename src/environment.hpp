@@ -10,6 +10,7 @@
 #include "pooled/pool/registry.hpp"
 #include "pooled/stats.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -89,12 +90,15 @@ void start_background() noexcept {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void write_all(int file, std::string_view text) noexcept {
+// False: the disk is full, for example.
+bool write_all(int file, std::string_view text) noexcept {
     while (!text.empty()) {
         ssize_t const written = ::write(file, text.data(), text.size());
-        if (written <= 0) return;
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
         text.remove_prefix(static_cast<std::size_t>(written));
     }
+    return true;
 }
 
 [[nodiscard]] bool is_stats_file_open() noexcept {
@@ -113,14 +117,14 @@ void write_all(int file, std::string_view text) noexcept {
             if (!is_stats_file_open()) return;
             std::ostringstream text;
             text << "process " << process << ", " << stats << '\n';
-            return write_all(g_stats_file, text.str());
+            return static_cast<void>(write_all(g_stats_file, text.str()));
         }
         std::string path = g_stats_path;
         if (auto const at = path.find("%p"); at != std::string::npos) path.replace(at, 2, process);
         int const file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (file < 0) return report_variable("POOLED_STATS", g_stats_path, "the file cannot be written");
-        write_all(file, stats.to_json() + "\n");
-        ::close(file);
+        bool const is_written = file >= 0 && write_all(file, stats.to_json() + "\n");
+        if ((file >= 0 && ::close(file) != 0) || !is_written)
+            report_variable("POOLED_STATS", g_stats_path, "the file cannot be written");
     }
     POOLED_CATCH(std::exception const&) {}
 }
