@@ -14,7 +14,7 @@
 // up while it waits; gates stay stopped meanwhile, and an owner with a stopped gate uses its cache under the locks of the classes.
 // Nor does a thread wait for the lock of a class whose holder was preempted: what it does then, inside its open gate, is deferred
 // (cache/defer.hpp), and found by whoever has stopped all gates and takes the locks. Who needs those of all classes gives up that of the
-// set, too, while another thread has one and does not run.
+// set, too, and leaves the gates open, while another thread has one and does not run.
 // Invariant: what all caches hold of class c <= outside of central c.
 
 #include "pooled/base/push_list.hpp"
@@ -249,10 +249,10 @@ public:
     // thread has the lock of a class, and does not run.
     template <class Work>
     bool with_all(Work&& work) noexcept;
-    // Does the same until it succeeds. Gives up the lock while it waits.
+    // Does the same with every cache, until it succeeds. Gives up the lock while it waits, and leaves gates open while it waits for a class's.
     template <class Work>
     void with_every(Work&& work) noexcept {
-        for (unsigned attempt = 0; !with_all(work); ++attempt)
+        for (unsigned attempt = 0; stop_every(), !with_all(work); ++attempt)
             wait_unlocked(attempt);
     }
     // `work` calls it. Does what steal() does, for all classes, whose recent addresses go to their slabs.
