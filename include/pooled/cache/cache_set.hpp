@@ -203,6 +203,12 @@ public:
             wait_unlocked(attempt);
         --m_holds;
     }
+    // Another thread may have the lock until this returns.
+    void wait_unlocked(unsigned attempt) noexcept {
+        unlock();
+        platform::pause(attempt);
+        lock();
+    }
     // The caller's, or one whose owner was stopped outside.
     [[nodiscard]] static bool may_use(thread_cache const& cache) noexcept {
         return !is_others(cache) || cache.gate.is_taken();
@@ -458,12 +464,6 @@ private:
     // Requires the locks of all classes.
     void drain_slots_locked() noexcept {
         m_slots.drain([this](class_index c, void* block) { (*this)[c].flush({&block, 1}); });
-    }
-    // Requires the lock, which another thread may have until this returns.
-    void wait_unlocked(unsigned attempt) noexcept {
-        unlock();
-        platform::pause(attempt);
-        lock();
     }
     // Called at the bound, or in drain(). False: there is no memory.
     [[nodiscard]] bool defer_at_bound(class_index c, void* block) noexcept;
