@@ -22,18 +22,16 @@ namespace detail {
 
 POOLED_NOINLINE inline void cache_set::enter_bound() noexcept {
     if (is_at_bound()) return;
-    if (m_pool.is_shared) {
-        // No thread uses its cache any more without the lock, including new ones and the caller.
-        stop_every();
-        if (is_at_bound()) return;
-        hold();
-        for_each([](thread_cache& cache) { cache.gate.stop(); });
-    }
     with_every([&] {
         collect_all();
-        if (is_at_bound()) return --m_holds, true;  // another thread was faster
+        if (is_at_bound()) return true;  // another thread was faster
         m_slots.begin();
-        if (m_pool.is_shared) m_pool.bound_epoch.add(1);
+        if (m_pool.is_shared) {
+            // No thread uses its cache any more without the lock, including new ones and the caller.
+            hold();
+            for_each([](thread_cache& cache) { cache.gate.stop(); });
+            m_pool.bound_epoch.add(1);
+        }
         for (class_index c = 0; c < k_lists; ++c)
             (*this)[c].end_served();
         return true;

@@ -14,7 +14,7 @@
 // up while it waits; gates stay stopped meanwhile, and an owner with a stopped gate uses its cache under the locks of the classes.
 // Nor does a thread wait for the lock of a class whose holder was preempted: what it does then, inside its open gate, is deferred
 // (cache/defer.hpp), and found by whoever has stopped all gates and takes the locks. Who needs those of all classes gives up that of the
-// set, too, while another thread has one and does not run.
+// set, too, and leaves the gates open, while another thread has one and does not run.
 // Invariant: what all caches hold of class c <= outside of central c.
 
 #include "pooled/base/push_list.hpp"
@@ -203,6 +203,12 @@ public:
             wait_unlocked(attempt);
         --m_holds;
     }
+    // Another thread may have the lock until this returns.
+    void wait_unlocked(unsigned attempt) noexcept {
+        unlock();
+        platform::pause(attempt);
+        lock();
+    }
     // The caller's, or one whose owner was stopped outside.
     [[nodiscard]] static bool may_use(thread_cache const& cache) noexcept {
         return !is_others(cache) || cache.gate.is_taken();
@@ -249,10 +255,10 @@ public:
     // thread has the lock of a class, and does not run.
     template <class Work>
     bool with_all(Work&& work) noexcept;
-    // Does the same until it succeeds. Gives up the lock while it waits.
+    // Does the same with every cache, until it succeeds. Gives up the lock while it waits, and leaves gates open while it waits for a class's.
     template <class Work>
     void with_every(Work&& work) noexcept {
-        for (unsigned attempt = 0; !with_all(work); ++attempt)
+        for (unsigned attempt = 0; stop_every(), !with_all(work); ++attempt)
             wait_unlocked(attempt);
     }
     // `work` calls it. Does what steal() does, for all classes, whose recent addresses go to their slabs.
@@ -458,12 +464,6 @@ private:
     // Requires the locks of all classes.
     void drain_slots_locked() noexcept {
         m_slots.drain([this](class_index c, void* block) { (*this)[c].flush({&block, 1}); });
-    }
-    // Requires the lock, which another thread may have until this returns.
-    void wait_unlocked(unsigned attempt) noexcept {
-        unlock();
-        platform::pause(attempt);
-        lock();
     }
     // Called at the bound, or in drain(). False: there is no memory.
     [[nodiscard]] bool defer_at_bound(class_index c, void* block) noexcept;

@@ -318,12 +318,13 @@ private:
     }
     // The caches call it: what other threads did without the lock becomes part of the list.
     void settle() noexcept;
-    // Afterwards each owner is outside its gate, and each thread outside apart(), until resume().
+    // Afterwards each owner is outside its gate, and each thread outside apart(), until resume(). Gives up the lock while it waits.
     void stop_every() noexcept {
-        for (;; m_is_barred.store(false, std::memory_order_relaxed)) {
+        for (unsigned attempt = 0;; m_core.caches().wait_unlocked(attempt++)) {
             m_core.caches().stop_every();
             m_is_barred.store(true, std::memory_order_relaxed);
             if (m_core.caches().are_all_outside()) return;
+            m_is_barred.store(false, std::memory_order_relaxed);
         }
     }
     void resume() noexcept {

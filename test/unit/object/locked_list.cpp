@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -502,6 +503,49 @@ TEST_F(locked_list, of_a_thread_that_clears_keeps_out_who_releases_meanwhile) {
         }
         EXPECT_EQ(counted::g_alive, 0U) << "an object of before clear() is used again";
         EXPECT_TRUE(test::is_valid(objects));
+    }
+}
+
+// A thread that ends has announced itself in its gate, which is stopped, as another one is inside.
+TEST_F(locked_list, is_given_up_by_who_waits_for_a_thread_that_does_not_run) {
+    pool_type& objects = make(0);
+    auto& caches = caches_of(objects);
+    struct owner {
+        pooled::detail::gate* gate = nullptr;
+        std::promise<void> may_end;
+        std::thread thread;
+    };
+    std::array<owner, 2> owners;
+    for (owner& one : owners) {
+        std::promise<void> is_ready;
+        one.thread = std::thread([&] {
+            static_cast<void>(objects.acquire());
+            auto* const cache = pooled::detail::t_state().find(core_of(objects).id());
+            one.gate = cache != nullptr ? &cache->gate : nullptr;
+            is_ready.set_value();
+            one.may_end.get_future().wait();
+        });
+        is_ready.get_future().wait();
+    }
+    bool is_free = owners[0].gate == nullptr || !owners[0].gate->enter();  // without caches
+    if (!is_free) {
+        std::thread clears([&] { objects.clear(); });
+        while (owners[1].gate->is_open())
+            std::this_thread::yield();
+        std::this_thread::sleep_for(k_long);
+        owners[1].gate->announce();
+        owners[0].gate->leave();
+        std::this_thread::sleep_for(k_long);
+        auto const end = std::chrono::steady_clock::now() + k_forever;
+        while (!is_free && std::chrono::steady_clock::now() < end)
+            if ((is_free = caches.try_lock_for_a_moment())) caches.unlock();
+        owners[1].gate->leave();
+        clears.join();
+    }
+    EXPECT_TRUE(is_free);
+    for (owner& one : owners) {
+        one.may_end.set_value();
+        one.thread.join();
     }
 }
 

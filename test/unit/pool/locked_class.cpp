@@ -310,6 +310,34 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_neither_counts_nor_tri
     expect_nothing_lost();
 }
 
+// Nor who frees blocks of that class, more than a thread caches.
+TEST_F(a_lock_of_a_class,
+       that_is_held_all_the_time_stops_no_free_while_another_thread_would_report_exhaustion) {
+    constexpr std::size_t k_large = std::size_t{64} << 10;
+    pooled::pool bounded{{.max_bytes = 16 * k_large}};
+    std::vector<block> mine;
+    for (std::size_t i = 0; i < 5'000; ++i)
+        mine.push_back(allocate(bounded, 64));
+    preempted_holder holder(bounded);
+    std::atomic<bool> is_over{false};
+    std::thread greedy([&] {
+        std::vector<void*> all;
+        while (void* const p = bounded.try_allocate(k_large))
+            all.push_back(p);
+        is_over = true;
+        for (void* const p : all)
+            bounded.deallocate(p, k_large);
+    });
+    std::this_thread::sleep_for(k_long);  // it waits
+    for (block const& b : mine)
+        deallocate(bounded, b);
+    EXPECT_FALSE(is_over);
+    EXPECT_TRUE(holder.leave());
+    greedy.join();
+    EXPECT_EQ(bounded.stats().in_use, 0U);
+    EXPECT_TRUE(test::is_valid(bounded));
+}
+
 // Nor other threads that begin and end, nor other pools.
 TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_only_who_reports_exhaustion_or_destroys_the_pool) {
     constexpr std::size_t k_large = std::size_t{64} << 10;

@@ -5,6 +5,7 @@
 #include "pooled/pool.hpp"
 
 #include "support/internals.hpp"
+#include "support/preempted_holder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,8 +23,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A thread that calls `use()`, enters the gate of its cache of the core, and stays inside until leave(), or until it has waited for so
-// long that a test would not end otherwise.
+// A thread that calls `use()`, enters the gate of its cache of the core, or is about to find it stopped, and stays there until leave(), or
+// until it has waited for so long that a test would not end otherwise.
 class preempted_owner {
 public:
     template <class Use>
@@ -31,7 +32,9 @@ public:
         : m_thread([this, &core, use] {
               use();
               pooled::detail::thread_cache* const cache = pooled::detail::t_state().find(core.id());
-              bool const is_inside = cache != nullptr && cache->gate.enter();
+              bool const is_inside = cache != nullptr && !pooled::detail::platform::is_barrier_refused();
+              if (is_inside)
+                  static_cast<void>(cache->gate.enter_or_stay());  // also while others are kept out
               std::unique_lock lock(m_mutex);
               m_state = is_inside ? state::inside : state::has_no_cache;
               m_changed.notify_all();
@@ -147,6 +150,60 @@ TEST(a_thread_preempted_inside_its_cache, is_waited_for_by_nobody_but_who_report
     EXPECT_TRUE(owner.leave());
     greedy.join();
     EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+// A reserve() that its blocks suffice for reports exhaustion otherwise.
+TEST(a_thread_preempted_inside_its_cache, is_waited_for_by_who_would_have_to_refuse_a_reservation) {
+    constexpr std::size_t k_count = 1'000;
+    pooled::pool pool{{.max_bytes = pooled::pool::bytes_for(k_count, k_bytes)}};
+    preempted_owner owner(test::core_of(pool), [&] { use(pool, k_count); });
+    SKIP_WITHOUT_CACHES(owner);
+    std::atomic<bool> is_over{false};
+    std::thread reserving([&] {
+        EXPECT_NO_THROW(pool.reserve_bytes(k_count, k_bytes));
+        is_over = true;
+    });
+    std::this_thread::sleep_for(20ms);
+    EXPECT_FALSE(is_over) << "what the owner has cached is not known";
+    EXPECT_TRUE(owner.leave());
+    reserving.join();
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+// Its cache did not exist when the pool began to look at all of them.
+TEST(a_thread_preempted_inside_its_cache, and_that_came_while_another_one_searches_hides_no_block) {
+    constexpr std::size_t k_large = 16'384 - pooled::detail::k_guard_bytes;
+    pooled::pool pool{{.max_bytes = 1U << 20}};
+    std::vector<void*> all;
+    while (all.size() < 63)
+        all.push_back(pool.allocate(k_large));
+    ASSERT_FALSE(test::core_of(pool).caches().is_at_bound());
+    test::preempted_holder holder(test::core_of(pool).caches()[0]);
+    std::atomic<bool> has_result{false};
+    std::thread searching([&] {
+        std::vector<void*> got;
+        while (void* const p = pool.try_allocate(k_large))
+            got.push_back(p);
+        has_result = true;
+        EXPECT_EQ(got.size(), 2U);
+        for (void* const p : got)
+            pool.deallocate(p, k_large);
+    });
+    std::this_thread::sleep_for(30ms);  // it looks for a second one, and waits for that lock
+    preempted_owner owner(test::core_of(pool), [&] {
+        pool.deallocate(all.back(), k_large);
+        all.pop_back();
+    });
+    EXPECT_TRUE(holder.leave());
+    if (owner.has_cache()) {
+        std::this_thread::sleep_for(20ms);
+        EXPECT_FALSE(has_result) << "what the owner has cached is not known";
+    }
+    EXPECT_TRUE(owner.leave());
+    searching.join();
+    for (void* const p : all)
+        pool.deallocate(p, k_large);
     EXPECT_TRUE(test::is_valid(pool));
 }
 
