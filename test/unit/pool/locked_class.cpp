@@ -448,10 +448,11 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_lets_a_pool_ask_
 
 // Each span that it is divided into has a record to be written, and goes to the lock's holder.
 TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_lets_a_small_slab_begin_a_huge_chunk_at_once) {
-    slab_heap& heap = heap_of(pool);
+    pooled::pool mine{{.name = "huge chunks", .chunk_bytes = std::size_t{256} << 20}};
+    slab_heap& heap = heap_of(mine);
     heap.lock();
     std::thread([&] {
-        ASSERT_NE(heap.grow(block_request(k_exact, std::size_t{256} << 20, 16)), 0U);
+        ASSERT_NE(heap.grow(block_request(0, 16, 16)), 0U);
         slab* const first = heap.allocate(block_request(0, 16, 16));
         ASSERT_NE(first, nullptr);
         std::size_t begun = 0;
@@ -462,7 +463,7 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_lets_a_small_slab_begin_a_hug
         heap.deallocate(*first);
     }).join();
     heap.unlock();
-    expect_nothing_lost();
+    EXPECT_TRUE(test::is_valid(mine));
 }
 
 TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
@@ -493,6 +494,57 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
     EXPECT_TRUE(test::is_valid(mine));
     mine.trim();
     EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+// Its memory comes from upstream then; and nobody else gets it.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_reserve) {
+    constexpr std::size_t k_huge = std::size_t{40} << 20;
+    for (std::size_t const bytes : {std::size_t{64}, std::size_t{20'000}, k_huge}) {
+        test::counting_upstream upstream;
+        pooled::pool mine{{.upstream = &upstream}};
+        std::size_t const count = bytes == k_huge ? 3 : 5'000;
+        std::vector<void*> all{mine.allocate(bytes)};
+        preempted_holder holder(heap_of(mine));
+        std::thread([&] { mine.reserve_bytes(count, bytes); }).join();
+        EXPECT_LE(upstream.most_bytes(), (count + 2) * bytes * 5 / 4 + (6U << 20));
+        EXPECT_TRUE(holder.leave());
+        EXPECT_TRUE(test::is_valid(mine));
+        std::vector<void*> others;  // which take none of it
+        while (others.size() != 4'000)
+            others.push_back(mine.allocate(1'504));
+        std::size_t const calls = upstream.allocations();
+        while (all.size() != 1 + count)
+            all.push_back(mine.allocate(bytes));
+        EXPECT_EQ(upstream.allocations(), calls) << bytes;
+        for (void* const p : all)
+            mine.deallocate(p, bytes);
+        for (void* const p : others)
+            mine.deallocate(p, 1'504);
+        EXPECT_TRUE(test::is_valid(mine));
+        mine.trim();
+        EXPECT_EQ(upstream.bytes(), 0U);
+    }
+}
+
+// Neither where the pages of memory that was free before would have to be touched.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_reserve_that_touches_its_pages) {
+    constexpr std::size_t k_count = 5'000;
+    pooled::pool mine{{.name = "touched", .touch_reserved = true}};
+    slab_heap& heap = heap_of(mine);
+    constexpr class_index c = class_for(1'504, 16);
+    slab_heap::attempt by(heap, {c, c});
+    ASSERT_TRUE(
+        heap.reserve(by, heap.span_for(c), [&] { return heap.claim(by, heap.span_for(c), k_count); }));
+    {
+        preempted_holder holder(heap);
+        std::thread([&] { EXPECT_FALSE(heap.touch(by)); }).join();
+        mine.reserve_bytes(k_count, 1'504);
+        EXPECT_TRUE(holder.leave());
+    }
+    EXPECT_TRUE(heap.touch(by));
+    by.settle();
+    EXPECT_TRUE(test::is_valid(mine));
+    EXPECT_GE(mine.stats().upstream_bytes, 2 * k_count * 1'504);
 }
 
 // Another thread's work() ends when the holder leaves, and not before.
