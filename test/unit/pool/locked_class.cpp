@@ -374,6 +374,29 @@ TEST_F(a_lock_of_a_class,
     expect_nothing_lost();
 }
 
+// Near and far, with a block in use at its end and without, and local.
+TEST_F(a_lock_of_a_class, or_the_registrys_that_is_held_all_the_time_stops_no_pool_that_ends) {
+    constexpr std::size_t k_bytes = 48;
+    std::vector<std::unique_ptr<pooled::pool>> pools;
+    for (std::size_t i = 0; i < 40; ++i) {
+        pools.push_back(std::make_unique<pooled::pool>());
+        pools.back()->deallocate(pools.back()->allocate(k_bytes), k_bytes);
+    }
+    auto local = std::make_unique<pooled::local_pool>();
+    auto incremental =
+        std::make_unique<pooled::pool>(pooled::pool_options{.teardown = pooled::teardown::incremental});
+    auto kept = pools.back()->make_shared<int>(1);
+    auto deferred = incremental->make_rc<int>(2);
+    preempted_holder holder(record_access::of<of_this_test>::lock_of(g_registry));
+    local.reset();
+    pools.clear();
+    kept.reset();
+    std::thread([&, last = std::move(deferred)]() mutable { last.reset(); }).join();
+    incremental.reset();
+    EXPECT_TRUE(holder.leave());
+    std::make_unique<pooled::pool>()->trim();
+}
+
 TEST_F(a_lock_of_a_class,
        or_of_the_list_of_caches_that_is_held_all_the_time_stops_neither_counts_nor_reserve_nor_trim) {
     std::vector<block> mine;
