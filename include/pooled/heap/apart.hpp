@@ -46,10 +46,9 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
     // All of a span: the lock's holder may read how long it is. A shorter one, if there is no more or its chunk is.
     bool const is_last = has_no_more(what);
     slab* const taken = m_left_spans.take_one(k_looks_apart, [&](slab& s) {
-        bool const may_be_shorter = is_last || s.owner->granules < what.granules;
         return s.size_class == k_left && s.reserved_for == nullptr && s.bytes() >= what.bytes &&
-               (s.granules == what.granules || (may_be_shorter && s.granules < what.granules)) &&
-               address_of(s.memory()) % what.align == 0;
+               s.granules <= what.granules && address_of(s.memory()) % what.align == 0 &&
+               (is_last || s.granules >= detail::smaller<std::size_t>(what.granules, s.owner->granules));
     });
     if (taken != nullptr) taken->assign(what.c, are_free);
     note_gain();
@@ -67,7 +66,6 @@ POOLED_NOINLINE inline void slab_heap::leave(slab& s) noexcept {
 POOLED_NOINLINE inline std::size_t slab_heap::leave(chunk& fresh, upstream::call& under_way,
                                                     span_request const& what, attempt* by,
                                                     std::size_t left) noexcept {
-    // The last span has the rest: without a reservation, there are no more than are looked at.
     std::size_t const most = by != nullptr ? fresh.granules : k_looks_apart;
     std::size_t const last = detail::smaller((fresh.granules - 1) / what.granules, most);
     for (std::size_t i = 0; i <= last; ++i) {

@@ -59,7 +59,7 @@ bool slab_heap::reserve(attempt& by, span_request const& what, Missing&& missing
 inline std::size_t slab_heap::claim(attempt& by, span_request const& what, std::size_t count) noexcept {
     reservation& r = *by.m_reservation;
     try_scoped_lock const lock(*this, by.may_wait);
-    by.has_looked = by.has_looked && lock;
+    by.has_looked = lock && by.has_looked;
     if (lock) {
         list(r);
         std::size_t const have = detail::smaller(count, m_reservations.free_blocks(r, what));
@@ -94,9 +94,8 @@ inline bool slab_heap::touch(attempt& by) noexcept {
 }
 
 inline bool slab_heap::reserve_in_use(attempt& by, slab& s) noexcept {
-    if (!by.has_looked) return false;
     try_scoped_lock const lock(*this, by.may_wait);
-    by.has_looked = static_cast<bool>(lock);
+    by.has_looked = by.has_looked && lock;
     if (!lock) return false;
     list(*by.m_reservation);
     if (reservation const* const earlier = s.reserved_for)
@@ -110,7 +109,10 @@ inline void slab_heap::forget_reservations() noexcept {
 }
 inline void slab_heap::end_reservations() noexcept {
     for (reservation& r : m_reservations)
-        r.is_settled.acquire() ? end(r) : unreserve(r);
+        r.is_over = r.is_settled.acquire();
+    on_lock();  // what those have left is in m_chunks now, and others may be listed
+    for (reservation& r : m_reservations)
+        r.is_over ? end(r) : unreserve(r);
 }
 
 inline void slab_heap::forget_others() noexcept {

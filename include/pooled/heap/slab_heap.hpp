@@ -134,7 +134,6 @@ public:
         attempt& operator=(attempt&&) = delete;
 
         void settle() noexcept { m_heap.settle(*std::exchange(m_reservation, nullptr)); }
-
         bool may_wait = false;   // for the lock: then all that is free counts, and a refusal is exact
         bool has_looked = true;  // all that is free counted
 
@@ -301,7 +300,7 @@ private:
     // What is done without the lock while its holder does not run: heap/apart.hpp.
     [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
     void leave(slab& s) noexcept;
-    // `by` reserves so many spans of it that they hold `left` blocks. Returns how many are missing.
+    // `by` reserves so many spans of it that they hold `left` blocks: returns how many are missing. The last span has the rest.
     std::size_t leave(chunk& fresh, upstream::call& under_way, span_request const& what,
                       attempt* by = nullptr, std::size_t left = 0) noexcept;
     friend lockable;

@@ -41,6 +41,7 @@ namespace detail {
 template <>
 struct record_access::of<struct of_this_test> {
     static slab_heap& heap_of(cache_set& caches) { return caches.m_pool.heap; }
+    static void end_reservations(slab_heap& heap) { heap.end_reservations(); }
     // As a thread in allocate_apart() that does not run.
     static slab* begin_apart(slab_heap& heap) {
         heap.m_apart.fetch_add(slab_heap::k_begins_apart);
@@ -49,6 +50,18 @@ struct record_access::of<struct of_this_test> {
     static void end_apart(slab_heap& heap, slab* left) {
         EXPECT_TRUE(heap.m_left_spans.push_first(*left));
         heap.m_apart.fetch_sub(1);
+    }
+    // The calling thread ends, and is preempted when it has left its cache of the pool, before it tells the lock's holder so.
+    template <class Preempted>
+    static void leave_cache(pool_core& core, Preempted&& preempted) {
+        thread_cache& cache = *t_state().find(core.id());
+        registry::forget(t_state(), cache);
+        core.caches().as_outsider([&] {
+            cache.gate.leave();
+            core.caches().m_ended.push(cache);
+            preempted();
+            core.caches().tell_holder();
+        });
     }
     template <class Of>
     static detail::mutex& lock_of(Of& one) {
@@ -519,6 +532,32 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
+// Of two classes: what one has free counts only if that of the other is known, too.
+TEST_F(a_lock_of_a_class, that_is_held_leaves_the_blocks_of_two_classes_uncounted) {
+    constexpr std::array<std::size_t, 2> k_both{64, 96};
+    constexpr std::size_t k_count = 1'000;
+    for (std::size_t const locked : k_both) {
+        test::counting_upstream upstream;
+        pooled::pool mine{{.chunk_bytes = k_slab_bytes, .upstream = &upstream}};
+        std::vector<std::pair<void*, std::size_t>> all;
+        for (std::size_t const bytes : k_both)
+            for (std::size_t i = 0; i < 4 * k_count; ++i)
+                all.emplace_back(mine.allocate(bytes, 8), bytes);
+        for (std::size_t i = 0; i < all.size(); i += 2)
+            mine.deallocate(all[i].first, all[i].second, 8);
+        mine.trim();
+        std::size_t const before = upstream.bytes();
+        preempted_holder holder(test::core_of(mine).caches()[class_for(locked, 8)]);
+        class_index const other = class_for(k_both[1], 8);
+        EXPECT_TRUE(test::core_of(mine).reserve({class_for(k_both[0], 8), k_both[0], 8}, other, k_count));
+        EXPECT_GE(upstream.bytes(), before + k_count * k_both[1]);
+        EXPECT_TRUE(holder.leave());
+        EXPECT_TRUE(test::is_valid(mine));
+        for (std::size_t i = 1; i < all.size(); i += 2)
+            mine.deallocate(all[i].first, all[i].second, 8);
+    }
+}
+
 // Its memory comes from upstream then; and nobody else gets it.
 TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_reserve) {
     constexpr std::size_t k_huge = std::size_t{40} << 20;
@@ -570,6 +609,22 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_reserve
     EXPECT_GE(mine.stats().upstream_bytes, 2 * k_count * 1'504);
 }
 
+// By a thread that ends all reservations, one of which was settled meanwhile: some of its spans are in no chunk of the heap yet.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_keeps_no_span_of_a_reservation_that_is_ended) {
+    slab_heap& heap = heap_of(pool);
+    span_request const what = heap.span_for(class_for(1'504, 16));
+    slab_heap::attempt by(heap, {what.c, what.c});
+    heap.lock();
+    std::thread([&] {
+        EXPECT_TRUE(heap.reserve(by, what, [&] { return heap.claim(by, what, 5'000); }));
+        by.settle();
+    }).join();
+    record_access::of<of_this_test>::end_reservations(heap);
+    heap.unlock();
+    EXPECT_FALSE(heap.has_reservations());
+    expect_nothing_lost();
+}
+
 // Another thread's work() ends when the holder leaves, and not before.
 template <class Work>
 void expect_wait(preempted_holder& holder, Work const& work) {
@@ -600,6 +655,9 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_that_would_be_refused_wit
                 EXPECT_THROW(mine.reserve_bytes(1, 64), pooled::exhausted);
         });
         EXPECT_TRUE(test::is_valid(mine));
+        preempted_holder heaps(heap_of(mine));
+        expect_wait(heaps, [&] { EXPECT_THROW(mine.reserve_bytes(20'000, 64), pooled::exhausted); });
+        EXPECT_TRUE(test::is_valid(mine));
     }
     for (void* const p : all)
         mine.deallocate(p, 64);
@@ -626,7 +684,11 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_for_which_upstream_has_no
     ASSERT_GE(all.size(), 500U);
     for (int i = 0; i < 400; ++i, all.pop_back())
         mine.deallocate(all.back(), 64);
-    preempted_holder holder(mine);
+    {
+        preempted_holder holder(mine);
+        expect_wait(holder, [&] { EXPECT_NO_THROW(mine.reserve_bytes(300, 64)) << "so many are free"; });
+    }
+    preempted_holder holder(heap_of(mine));
     expect_wait(holder, [&] { EXPECT_NO_THROW(mine.reserve_bytes(300, 64)) << "so many are free"; });
     EXPECT_TRUE(test::is_valid(mine));
     for (void* const p : all)
@@ -1094,6 +1156,27 @@ TEST_F(a_lock_of_a_class, of_the_caches_that_is_held_all_the_time_stops_no_threa
     EXPECT_TRUE(holder.leave());
     EXPECT_EQ(pool.stats().threads, 0U) << "the lock's holder retires their caches";
     exchanged.drain([&](block b) { deallocate(pool, b); });
+    expect_nothing_lost();
+}
+
+TEST_F(a_lock_of_a_class, of_the_caches_has_nobody_before_what_ended_threads_left_is_done) {
+    cache_set& caches = test::core_of(pool).caches();
+    std::promise<void> has_left;
+    std::promise<void> may_go_on;
+    std::thread ends([&] {
+        deallocate(pool, allocate(pool, 64));
+        record_access::of<of_this_test>::leave_cache(test::core_of(pool), [&] {
+            has_left.set_value();
+            may_go_on.get_future().wait();
+        });
+    });
+    has_left.get_future().wait();
+    {
+        scoped_lock const lock(caches);
+        EXPECT_EQ(caches.count(), 0U);
+    }
+    may_go_on.set_value();
+    ends.join();
     expect_nothing_lost();
 }
 
