@@ -22,8 +22,7 @@ public:
     static constexpr std::size_t k_most = 2048;
 
     recent_blocks() = default;
-    recent_blocks(recent_blocks const&) = delete;
-    recent_blocks& operator=(recent_blocks const&) = delete;
+    recent_blocks& operator=(recent_blocks&&) = delete;
     ~recent_blocks() {
         if (m_ring != nullptr) g_metadata.deallocate(m_ring, m_capacity * sizeof(void*));
     }

@@ -248,8 +248,7 @@ public:
     POOLED_ALWAYS_INLINE ~far_pass() {
         if (m_is_far && m_is_in) t_state().far_gate.leave();
     }
-    far_pass(far_pass const&) = delete;
-    far_pass& operator=(far_pass const&) = delete;
+    far_pass& operator=(far_pass&&) = delete;
     [[nodiscard]] explicit operator bool() const noexcept { return m_is_in; }
 
 private:

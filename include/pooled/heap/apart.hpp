@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a thread does to a heap while another one has its lock and does not run: it leaves what it frees, and allocates what was left, or in
-// a chunk of its own, of which it makes spans of one length. Whoever has the lock next makes it part of the heap.
+// What a thread does to a heap while another one has its lock and does not run: it leaves what it frees, and what it takes from upstream, in
+// spans of one length, and allocates what was left. So does reserve(), always. Whoever has the lock next makes it part of the heap.
 //
-//   upstream ─ grow ─▶ m_fresh_chunks ─ allocate ─▶ a slab; m_left_chunks: its chunk; m_left_spans: the others of that
-//   slab ─ deallocate ─▶ m_left_spans ─ allocate ─▶ a slab as long      a span whose pages returned to the system ─▶ m_left_spans
+//   upstream ─ grow, reserve ─▶ m_left_chunks, m_left_spans: its spans      slab ─ deallocate ─▶ m_left_spans ─ allocate ─▶ a slab as long
+//                                                                           a span that was lent to the system ─▶ m_left_spans
 //
-// Invariant: the chunk of a span in m_left_spans is in m_chunks or in m_left_chunks. The span has the class k_left, or is one of m_lent, so that those beside it do not become one with it.
+// Invariant: the chunk of a span in m_left_spans is in m_chunks or in m_left_chunks. The span has the class k_left or k_lent, so that those
+//             beside it do not become one with it. One that is reserved serves nobody before it is part of the heap.
 //             While a thread looks for a span, nobody else finds those that were left: m_apart counts such threads, so that no pool reports
 //             `exhausted` meanwhile.
-// Any thread may call, and waits for none. O(chunks that other threads took apart meanwhile).
+// Any thread may call, and waits for none. O(spans that other threads left meanwhile).
 
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
@@ -42,67 +43,66 @@ POOLED_NOINLINE inline slab* slab_heap::allocate_apart(span_request const& what,
     fork_pass const pass;
     m_apart.fetch_add(k_begins_apart, std::memory_order_relaxed);
     std_atomics::full_barrier();  // pairs with that in was_alone()
-    // All of a span: the lock's holder may read how long it is. A shorter one, if there is no more.
+    // All of a span: the lock's holder may read how long it is. A shorter one, if there is no more or its chunk is.
     bool const is_last = has_no_more(what);
-    slab* taken = m_left_spans.take_one(k_looks_apart, [&](slab& s) {
+    slab* const taken = m_left_spans.take_one(k_looks_apart, [&](slab& s) {
         return s.size_class == k_left && s.reserved_for == nullptr && s.bytes() >= what.bytes &&
-               (s.granules == what.granules || (is_last && s.granules < what.granules)) &&
-               address_of(s.memory()) % what.align == 0;
+               s.granules <= what.granules && address_of(s.memory()) % what.align == 0 &&
+               (is_last || s.granules >= detail::smaller<std::size_t>(what.granules, s.owner->granules));
     });
-    chunk* const mine = taken != nullptr ? nullptr : m_fresh_chunks.take_one(~0U, [&](chunk& c) {
-        return address_of(c.base) % what.align == 0 && c.bytes >= what.bytes;
-    });
-    std::uint32_t const others =
-        mine != nullptr ? divide(*mine, static_cast<std::uint32_t>(what.granules)) : 0;
-    if (mine != nullptr) taken = &mine->record(0);
     if (taken != nullptr) taken->assign(what.c, are_free);
-    if (mine != nullptr) {
-        taken->set_zero(mine->new_from == 0);
-        // The rest may be used before the lock's next holder knows it.
-        mine->new_from = mine->held = mine->granules;
-        m_left_chunks.push(*mine);
-        for (std::size_t i = others; i != 0; --i)
-            m_left_spans.push(mine->record(i * taken->granules));
-    }
     note_gain();
     // release: pairs with the acquire in apart(); what was put back is seen.
     m_apart.fetch_sub(1, std::memory_order_release);
     return taken;
 }
 
-// In spans of this length, the last of which has the rest: no more than are looked at, as one that came for another request may be of any
-// length. Returns how many there are besides the first, whose length alone is set.
-inline std::uint32_t slab_heap::divide(chunk& fresh, std::uint32_t length) noexcept {
-    std::uint32_t const others = detail::smaller((fresh.granules - 1) / length, k_looks_apart);
-    for (std::size_t i = 0; i <= others; ++i) {
-        slab& s = fresh.record(i * length);
-        free_spans::set_length(s, i < others ? length : fresh.granules - i * length);
-        if (i != 0) s.size_class = static_cast<std::uint8_t>(k_left);
-    }
-    return others;
-}
-
 POOLED_NOINLINE inline void slab_heap::leave(slab& s) noexcept {
     fork_pass const pass;
-    if (s.size_class != k_no_class) s.unassign(k_left);
+    if (s.size_class <= k_exact) s.unassign(k_left);
     m_left_spans.push(s);
     note_gain();
 }
-POOLED_NOINLINE inline void slab_heap::leave(chunk& fresh, upstream::call& under_way) noexcept {
+POOLED_NOINLINE inline std::size_t slab_heap::leave(chunk& fresh, upstream::call& under_way,
+                                                    span_request const& what, attempt* by,
+                                                    std::size_t left) noexcept {
+    std::size_t const most = by != nullptr ? fresh.granules : k_looks_apart;
+    std::size_t const last = detail::smaller((fresh.granules - 1) / what.granules, most);
+    for (std::size_t i = 0; i <= last; ++i) {
+        slab& s = fresh.record(i * what.granules);
+        free_spans::set_length(s, i < last ? what.granules : fresh.granules - i * what.granules);
+        s.size_class = static_cast<std::uint8_t>(k_left);
+        std::size_t const blocks = left != 0 ? reservation_list::blocks_in(s, what) : 0;
+        if (blocks == 0) continue;
+        s.reserved_for = by->m_reservation;
+        left -= detail::smaller(left, blocks);
+        if (by->m_touches) platform::touch_pages(s.memory(), s.bytes());
+    }
     fork_pass const pass;
     fresh.epoch = m_epoch;
-    m_fresh_chunks.push(fresh);
+    fresh.new_from = fresh.held = fresh.granules;  // all may be used before the lock's next holder knows it
+    m_left_chunks.push(fresh);
+    for (std::size_t i = last + 1; i-- != 0;)
+        m_left_spans.push(fresh.record(i * what.granules));
     under_way.settle();
     note_gain();
+    return left;
 }
 
 POOLED_NOINLINE inline void slab_heap::do_apart_slow() noexcept {
     slab* const spans = m_left_spans.take_all();  // first: their chunks were left before them
     decltype(m_left_chunks)::for_each(m_left_chunks.take_all(), [this](chunk& c) { m_chunks.push_back(c); });
-    decltype(m_fresh_chunks)::for_each(m_fresh_chunks.take_all(), [this](chunk& c) { link(c); });
     decltype(m_left_spans)::for_each(spans, [this](slab& s) {
+        bool const is_lent = s.size_class == k_lent;
+        bool const is_purged = is_lent && s.is_purged;
+        std::size_t const count = s.granules;
         s.size_class = static_cast<std::uint8_t>(k_no_class);
-        s.reserved_for == &m_lent ? take_back_purged(s) : static_cast<void>(make_free(s));
+        if (reservation* const by = s.reserved_for) list(*by);
+        slab& all = make_free(s, is_purged);
+        if (!is_lent) return;
+        --m_lent_spans;
+        m_free.end_loan(count);
+        if (is_purged) m_free.move_to_end(all);  // the walk has seen it
     });
 }
 

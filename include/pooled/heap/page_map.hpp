@@ -69,8 +69,7 @@ public:
     using leaf = entry[(std::size_t{1} << LeafBits) / Unit];
 
     constexpr address_map() noexcept = default;
-    address_map(address_map const&) = delete;
-    address_map& operator=(address_map const&) = delete;
+    address_map& operator=(address_map&&) = delete;
 
     // 0 where no leaf was made, or the address is beyond the map.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t get(std::uintptr_t address) const noexcept {

@@ -3,7 +3,7 @@
 
 // How a heap returns free chunks to upstream and the pages of free spans to the system, and how chunks that were filled with small pages get huge ones.
 //
-//   free span ─ lend_next ─▶ m_lent, while the system takes its pages, without the lock ─ take_back_purged ─▶ free span
+//   free span ─ lend_next ─▶ k_lent, while the system takes its pages, without the lock ─ leave ─▶ free span
 //
 // Any thread may call; takes the lock of the heap, and not while it calls the system, unless noted. O(spans), besides what the system takes.
 
@@ -48,18 +48,9 @@ inline slab* slab_heap::lend_next(purging& p, std::size_t& looks, upstream::call
             detail::smaller<std::size_t>((p.bytes - 1) / k_granule_bytes + 1, s->granules);
         under_way.begin();  // at the bound, others wait for it
         m_free.lend(count);
-        return &begin_loan(hold(*s, count, s->granules - count));
+        return &begin_loan(hold(*s, count, s->granules - count), true);
     }
     return nullptr;
-}
-
-inline void slab_heap::take_back_purged(slab& s) noexcept {
-    std::size_t const count = s.granules;
-    --m_lent_spans;
-    s.reserved_for = nullptr;
-    slab& all = make_free(s, true);
-    m_free.end_loan(count);
-    m_free.move_to_end(all);  // the walk has seen it
 }
 
 inline std::size_t slab_heap::purge_in_use(slab& s) noexcept {
@@ -86,13 +77,9 @@ inline std::size_t slab_heap::go_on(purging& p, std::size_t looks) noexcept {
         if (returned != 0) lent->owner->is_huge = false;
         if (returned != 0) looks -= detail::smaller(looks, k_looks_of_call);
         bytes += returned;
-        try_scoped_lock const lock(*this, false);
-        if (!lock) {
-            leave(*lent);
-            continue;
-        }
-        p.bytes = p.bytes - detail::smaller<std::size_t>(returned, p.bytes);
-        take_back_purged(*lent);
+        leave(*lent);
+        if (try_scoped_lock const lock(*this, false); lock)
+            p.bytes = p.bytes - detail::smaller<std::size_t>(returned, p.bytes);
     }
 }
 

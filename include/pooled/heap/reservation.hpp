@@ -6,6 +6,9 @@
 //
 //   reserve() ─▶ reservation, collects spans ─▶ settled ─▶ joins an earlier one for the same classes
 //                                            └▶ failed: its spans are as before
+//
+// Beside a thread that has the lock and does not run, a reservation is not listed, and collects spans of chunks of its own. The lock's next
+// holder lists it with the first of these.
 
 #include "pooled/heap/chunk_source.hpp"
 #include "pooled/heap/free_spans.hpp"
@@ -17,10 +20,12 @@ namespace detail {
 
 struct reservation {
     std::array<class_index, 2> classes{k_no_class, k_no_class};
-    slab_list free;
-    list_links<reservation> links;
-    std::size_t grown = 0;                 // bytes of chunks that were added for it
-    bool is_settled = false;               // no reserve() is in progress for it
+    slab_list free{};
+    list_links<reservation> links{};
+    std::size_t grown = 0;  // bytes of chunks that were added for it
+    bool is_listed = false;
+    bool is_over = false;
+    observed<bool> is_settled{false};      // no reserve() is in progress for it; written without the lock
     void const* by = &t_upstream_calls();  // the thread of the reserve()
 
     [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }

@@ -3,7 +3,8 @@
 
 // How a heap reserves memory for the objects of one type (heap/reservation.hpp).
 //
-// Any thread may call; takes the lock of the heap, and not while it calls the system. O(spans).
+// Any thread may call; takes the lock of the heap, and not while it calls the system. Beside a holder that does not run, all that it needs
+// comes from upstream, unless it may wait. O(spans).
 
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
@@ -17,81 +18,86 @@ POOLED_BEGIN_NAMESPACE
 namespace detail {
 
 inline slab_heap::attempt::attempt(slab_heap& heap, std::array<class_index, 2> classes)
-    : m_heap(heap),
-      m_reservation(::new(g_metadata.allocate(sizeof(reservation)))
-                        reservation{.classes = classes, .free = {}, .links = {}}) {
-    scoped_lock const lock(heap);
-    heap.m_reservations.push_front(*m_reservation);
-    heap.m_purging = {};
-    heap.m_walked = nullptr;
-    heap.m_mutex.be_patient();  // from now on no system call
+    : m_heap(heap), m_reservation(::new(g_metadata.allocate(sizeof(reservation))) reservation{classes}) {
+    if (try_scoped_lock const lock(heap, false); lock) heap.list(*m_reservation);
 }
 inline slab_heap::attempt::~attempt() {
     if (m_reservation == nullptr || m_epoch != m_heap.m_epoch) return;
     std::size_t const grown = m_reservation->grown;
     {
         scoped_lock const lock(m_heap);
+        m_heap.list(*m_reservation);
         m_heap.end(*m_reservation);
     }
     if (grown != 0) m_heap.release_chunks(grown, true);
 }
 
+inline void slab_heap::list(reservation& r) noexcept {
+    if (std::exchange(r.is_listed, true)) return;
+    m_reservations.push_front(r);
+    m_purging = {};
+    m_walked = nullptr;
+    m_mutex.be_patient();  // from now on no system call
+}
+
 template <class Missing>
 bool slab_heap::reserve(attempt& by, span_request const& what, Missing&& missing) {
-    reservation& r = *by.m_reservation;
     while (std::size_t left = missing()) {
         if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
+        by.m_blocks += left;
         while (left != 0) {
             upstream::call under_way(m_upstream);
-            chunk* const fresh = take_or_note(what, under_way);
+            chunk* const fresh = take_or_note(what, under_way, m_mutex.is_stalled());
             if (fresh == nullptr) return false;
-            scoped_lock const lock(*this);
-            link(*fresh);
-            under_way.settle();
-            r.grown += fresh->bytes;
-            left = claim_free(r, what, left);
+            by.m_reservation->grown += fresh->bytes;
+            left = leave(*fresh, under_way, what, &by, left);
         }
     }
     return true;
 }
 
 inline std::size_t slab_heap::claim(attempt& by, span_request const& what, std::size_t count) noexcept {
-    scoped_lock const lock(*this);
     reservation& r = *by.m_reservation;
-    return claim_free(r, what, count - detail::smaller(count, m_reservations.free_blocks(r, what)));
+    try_scoped_lock const lock(*this, by.may_wait);
+    by.has_looked = lock && by.has_looked;
+    if (lock) {
+        list(r);
+        std::size_t const have = detail::smaller(count, m_reservations.free_blocks(r, what));
+        by.m_blocks = count - claim_free(r, what, count - have);
+    }
+    return count - detail::smaller(count, by.m_blocks);
 }
 
-inline void slab_heap::touch(attempt& by) noexcept {
-    if (!m_upstream.is_system()) return;
+inline bool slab_heap::touch(attempt& by) noexcept {
+    if (!m_upstream.is_system()) return true;
     slab_list& spans = by.m_reservation->free;
-    std::size_t left = 0;
-    {
-        scoped_lock const lock(*this);
-        for ([[maybe_unused]] slab const& s : spans)
-            ++left;
-    }
-    for (; left != 0; --left) {
+    for (std::size_t i = 0, end = 0; i == 0 || i < end; ++i) {
         upstream::call under_way(m_upstream);
         slab* s = nullptr;
         {
-            scoped_lock const lock(*this);
-            s = spans.pop_front();
-            if (s == nullptr) return;
+            try_scoped_lock const lock(*this, by.may_wait);
+            if (!lock) return by.m_touches = true, by.has_looked = false;
+            if (i == 0)
+                for ([[maybe_unused]] slab const& each : spans)
+                    ++end;
+            s = spans.last();
+            if (s == nullptr) return true;
+            spans.remove(*s);
             under_way.begin();  // at the bound, others wait for it
             m_free.lend(s->granules);
-            begin_loan(*s);
+            begin_loan(*s, false);
         }
         platform::touch_pages(s->memory(), s->bytes());
-        scoped_lock const lock(*this);
-        --m_lent_spans;
-        m_free.end_loan(s->granules);
-        s->reserved_for = by.m_reservation;
-        spans.push_back(*s);
+        leave(*s);
     }
+    return true;
 }
 
 inline bool slab_heap::reserve_in_use(attempt& by, slab& s) noexcept {
-    scoped_lock const lock(*this);
+    try_scoped_lock const lock(*this, by.may_wait);
+    by.has_looked = by.has_looked && lock;
+    if (!lock) return false;
+    list(*by.m_reservation);
     if (reservation const* const earlier = s.reserved_for)
         return earlier->classes == by.m_reservation->classes;
     s.reserved_for = by.m_reservation;
@@ -103,30 +109,31 @@ inline void slab_heap::forget_reservations() noexcept {
 }
 inline void slab_heap::end_reservations() noexcept {
     for (reservation& r : m_reservations)
-        r.is_settled ? end(r) : unreserve(r);
+        r.is_over = r.is_settled.acquire();
+    on_lock();  // what those have left is in m_chunks now, and others may be listed
+    for (reservation& r : m_reservations)
+        r.is_over ? end(r) : unreserve(r);
 }
 
 inline void slab_heap::forget_others() noexcept {
     scoped_lock const lock(*this);
     for (reservation& r : m_reservations)
         if (!r.is_settled && r.by != &t_upstream_calls()) end(r);
-    slab_list lent;
     if (m_lent_spans != 0)
         for_each_span([&](slab& s) {
-            if (s.reserved_for == &m_lent) lent.push_front(s);
+            if (s.size_class == k_lent) leave(s);
         });
-    while (slab* const s = lent.pop_front())
-        take_back_purged(*s);
     if (!m_chunks.empty()) m_of_parent = detail::next_region();
     if (m_next_collapse.load(std::memory_order_relaxed) == k_collapsing)
         m_next_collapse.store(0, std::memory_order_relaxed);
 }
 
 inline void slab_heap::settle(reservation& r) noexcept {
-    scoped_lock const lock(*this);
     note_gain();
-    r.is_settled = true;
-    if (reservation* const earlier = m_reservations.settled_like(r)) end(r, earlier);
+    try_scoped_lock const lock(*this, false);
+    // release: pairs with the acquire in end_reservations(); whoever ends it, does so after this attempt. Then it is left alone.
+    r.is_settled.publish(true);
+    if (reservation* const earlier = lock ? m_reservations.settled_like(r) : nullptr) end(r, earlier);
 }
 
 inline std::size_t slab_heap::claim_free(reservation& r, span_request const& what,

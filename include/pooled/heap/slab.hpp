@@ -39,6 +39,7 @@ struct reservation;
 
 inline constexpr class_index k_no_class = 254;
 inline constexpr class_index k_left = 253;  // no block, and not free: heap/apart.hpp
+inline constexpr class_index k_lent = 252;  // so, too: the system takes or makes its pages
 
 struct alignas(k_cache_line) slab {
     static constexpr std::size_t k_word_bits = 64;

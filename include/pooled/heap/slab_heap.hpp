@@ -6,7 +6,7 @@
 //
 //   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
 //
-// Invariants: each span of each chunk is in m_free, in one reservation's list, is one of m_lent, or has a class;
+// Invariants: each span of each chunk is in m_free, in one reservation's list, or has a class, which may be k_lent;
 //             what was done without the lock (heap/apart.hpp) is part of that before its next holder does anything else;
 //             chunk.held = granules of its spans that have a class or are reserved; those with held == 0 are the first of m_chunks.
 // Any thread may call; one lock, under which only that of the metadata arena is taken. It is not held
@@ -114,13 +114,14 @@ public:
     // throws; the heap is then as before. O(granules of a chunk).
     [[nodiscard]] std::size_t grow(block_request const& what) {
         upstream::call under_way(m_upstream);
-        chunk* const fresh = take_or_note(span_for(what), under_way, m_mutex.is_stalled());
+        span_request const wanted = span_for(what);
+        chunk* const fresh = take_or_note(wanted, under_way, m_mutex.is_stalled());
         if (fresh == nullptr) return 0;
         std::size_t const bytes = fresh->bytes;  // another thread may return it at once
         if (try_scoped_lock const lock(*this, false); lock)
             link(*fresh), under_way.settle();
         else
-            leave(*fresh, under_way);
+            leave(*fresh, under_way, wanted);
         return bytes;
     }
 
@@ -130,15 +131,18 @@ public:
         // Throws std::bad_alloc.
         attempt(slab_heap& heap, std::array<class_index, 2> classes);
         ~attempt();
-        attempt(attempt const&) = delete;
-        attempt& operator=(attempt const&) = delete;
+        attempt& operator=(attempt&&) = delete;
 
         void settle() noexcept { m_heap.settle(*std::exchange(m_reservation, nullptr)); }
+        bool may_wait = false;   // for the lock: then all that is free counts, and a refusal is exact
+        bool has_looked = true;  // all that is free counted
 
     private:
         friend class slab_heap;
         slab_heap& m_heap;
         reservation* m_reservation;
+        std::size_t m_blocks = 0;  // in free spans, as far as it knows
+        bool m_touches = false;    // new chunks, before anybody has them
         std::uint32_t m_epoch = m_heap.m_epoch;
     };
 
@@ -149,8 +153,9 @@ public:
     [[nodiscard]] bool reserve(attempt& by, span_request const& what, Missing&& missing);
     // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks. Returns how many are missing.
     [[nodiscard]] std::size_t claim(attempt& by, span_request const& what, std::size_t count) noexcept;
-    // Makes the pages of what was reserved resident, of one span at a time, without the lock; others may be taken meanwhile, and put.
-    void touch(attempt& by) noexcept;
+    // Makes the pages of what was reserved resident, of one span at a time, without the lock; others may be taken meanwhile, and put. False:
+    // another thread has the lock and does not run; all is to be reserved anew, and is resident then.
+    [[nodiscard]] bool touch(attempt& by) noexcept;
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept;
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
@@ -294,12 +299,13 @@ private:
 
     // What is done without the lock while its holder does not run: heap/apart.hpp.
     [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
-    [[nodiscard]] static std::uint32_t divide(chunk& fresh, std::uint32_t length) noexcept;
     void leave(slab& s) noexcept;
-    void leave(chunk& fresh, upstream::call& under_way) noexcept;
+    // `by` reserves so many spans of it that they hold `left` blocks: returns how many are missing. The last span has the rest.
+    std::size_t leave(chunk& fresh, upstream::call& under_way, span_request const& what,
+                      attempt* by = nullptr, std::size_t left = 0) noexcept;
     friend lockable;
     void on_lock() noexcept {
-        if (!m_left_chunks.empty() || !m_left_spans.empty() || !m_fresh_chunks.empty()) [[unlikely]]
+        if (!m_left_chunks.empty() || !m_left_spans.empty()) [[unlikely]]
             do_apart_slow();
     }
     void on_unlock() noexcept { on_lock(); }
@@ -415,12 +421,11 @@ private:
     // Takes the next free span that may have resident pages out of its list, or the end of it, if all is more than `p.bytes`. Null: there is
     // none among the next `looks` spans.
     [[nodiscard]] slab* lend_next(purging& p, std::size_t& looks, upstream::call& under_way) noexcept;
-    // It has no resident pages any more.
-    void take_back_purged(slab& s) noexcept;
-    // Requires a span in no list.
-    slab& begin_loan(slab& s) noexcept {
+    // Requires a span in no list. leave() ends it. `is_purged`: it has no resident page then.
+    slab& begin_loan(slab& s, bool is_purged) noexcept {
         ++m_lent_spans;
-        s.reserved_for = &m_lent;
+        s.size_class = static_cast<std::uint8_t>(k_lent);
+        s.is_purged = is_purged;
         return s;
     }
 
@@ -433,10 +438,12 @@ private:
     // bytes are left.
     std::size_t go_on(purging& p, std::size_t looks) noexcept;
 
-    // Takes the lock. If there is an earlier reservation for the same classes, it takes over the spans of `r`.
+    // If there is an earlier reservation for the same classes, it takes over the spans of `r`. Without the lock, unless its holder runs.
     void settle(reservation& r) noexcept;
 
-    // The rest requires the lock. Reserves free spans for `count` blocks, and returns how many are missing.
+    // The rest requires the lock.
+    void list(reservation& r) noexcept;
+    // Reserves free spans for `count` blocks, and returns how many are missing.
     std::size_t claim_free(reservation& r, span_request const& what, std::size_t count) noexcept;
     // The spans of `r` pass to another reservation; null: to all classes.
     void unreserve(reservation& r, reservation* to = nullptr) noexcept;
@@ -450,10 +457,9 @@ private:
     atomic<std::int64_t> m_next_collapse{k_no_collapse};  // not before; one thread at a time takes it
     free_spans m_free;
     reservation_list m_reservations;
-    purging m_purging;   // in steps
-    reservation m_lent;  // of spans whose pages the system is taking, or making
-    std::size_t m_lent_spans = 0;
-    observed<chunk*> m_walked;  // the next one that collapse_one() looks at; null: none
+    purging m_purging;             // in steps
+    std::size_t m_lent_spans = 0;  // of class k_lent
+    observed<chunk*> m_walked;     // the next one that collapse_one() looks at; null: none
     // Of the last chunk in a forked child's parent: a huge page would be a copy of its memory.
     std::uint64_t m_of_parent = 0;
     atomic<bool> m_was_refused{false};    // the last attempt to grow failed
@@ -462,12 +468,11 @@ private:
     static constexpr std::uint64_t k_begins_apart = (std::uint64_t{1} << 32) + 1;
     atomic<std::uint64_t> m_apart{
         0};  // how many threads are in allocate_apart() and, from bit 32 on, ever were
-    // Spans on their way to m_free, and chunks to m_chunks: threads push these without the lock.
+    // On their way to m_free, and to m_chunks: threads push these without the lock.
     static slab*& next_span(slab& s) noexcept { return s.links.next; }
     static chunk*& next_chunk(chunk& c) noexcept { return c.links.next; }
     push_list<slab, next_span> m_left_spans;
-    push_list<chunk, next_chunk> m_left_chunks;   // in use
-    push_list<chunk, next_chunk> m_fresh_chunks;  // free
+    push_list<chunk, next_chunk> m_left_chunks;
 };
 
 }  // namespace detail

@@ -35,8 +35,7 @@ public:
         ~call() {
             if (m_has_begun) m_with.end(*this);
         }
-        call(call const&) = delete;
-        call& operator=(call const&) = delete;
+        call& operator=(call&&) = delete;
 
         // `bytes` of memory that returns to upstream: under the lock under which it is taken out of the records.
         void begin(std::size_t bytes = 0) noexcept {

@@ -325,8 +325,7 @@ POOLED_STATE(fork_gate, g_fork_gate);
 struct fork_pass {
     fork_pass() noexcept { g_fork_gate.enter(); }
     ~fork_pass() { g_fork_gate.leave(); }
-    fork_pass(fork_pass const&) = delete;
-    fork_pass& operator=(fork_pass const&) = delete;
+    fork_pass& operator=(fork_pass&&) = delete;
 };
 
 // Once; `is_first`: before other code of the process can register a handler. False: no memory.

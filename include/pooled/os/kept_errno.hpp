@@ -14,8 +14,7 @@ class kept_errno {
 public:
     kept_errno() noexcept : m_kept(errno) {}
     ~kept_errno() { errno = m_kept; }
-    kept_errno(kept_errno const&) = delete;
-    kept_errno& operator=(kept_errno const&) = delete;
+    kept_errno& operator=(kept_errno&&) = delete;
 
 private:
     int m_kept;

@@ -110,8 +110,7 @@ class unlock_at_end {
 public:
     explicit unlock_at_end(Mutex& locked) noexcept : m_mutex(locked) {}
     ~unlock_at_end() { m_mutex.unlock(); }
-    unlock_at_end(unlock_at_end const&) = delete;
-    unlock_at_end& operator=(unlock_at_end const&) = delete;
+    unlock_at_end& operator=(unlock_at_end&&) = delete;
 
 private:
     Mutex& m_mutex;
@@ -135,8 +134,7 @@ public:
     ~try_scoped_lock() {
         if (m_is_mine) m_mutex.unlock();
     }
-    try_scoped_lock(try_scoped_lock const&) = delete;
-    try_scoped_lock& operator=(try_scoped_lock const&) = delete;
+    try_scoped_lock& operator=(try_scoped_lock&&) = delete;
     [[nodiscard]] explicit operator bool() const noexcept { return m_is_mine; }
 
 private:

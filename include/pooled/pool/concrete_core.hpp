@@ -121,11 +121,9 @@ public:
             m_is_closed.store(true, std::memory_order_relaxed);
             caches().hold();
         }
-        closing result = try_close();
-        for (unsigned attempt = 0; result == closing::must_wait; ++attempt) {
-            platform::pause(attempt);
-            result = try_close();
-        }
+        closing result = closing::must_wait;
+        for (unsigned turn = 0; (result = try_close()) == closing::must_wait; ++turn)
+            platform::pause(turn);
         if (result == closing::was_last) destroy();
         g_registry.free_closed_caches();  // the calling thread's cache was one of them
     }
@@ -148,13 +146,11 @@ public:
     }
 
 private:
-    // Under the registry's lock, because of the background thread; and that of the caches, so that none that returns the last block destroys
-    // the core. Must wait: an owner is inside its cache, another thread has a lock that is needed and does not run, or the background thread
-    // works on the pool.
+    // Under the lock of the caches, so that no thread that returns the last block destroys the core. Must wait: an owner is inside its cache,
+    // another thread has a lock that is needed and does not run, or the background thread works on the pool.
     enum class closing : unsigned char { must_wait, is_done, was_last };
     [[nodiscard]] closing try_close() noexcept {
-        scoped_lock const lock(g_registry);
-        if (g_registry.is_worked_on(*this) || !caches().try_lock_for_a_moment()) return closing::must_wait;
+        if (!g_registry.end_work(id()) || !caches().try_lock_for_a_moment()) return closing::must_wait;
         bool is_closed = caches().stop() && caches().leave_bound();
         if (is_closed) caches().set_closing(true);
         is_closed = is_closed && caches().are_all_outside() && caches().settle() && memory().close();

@@ -57,8 +57,7 @@ protected:
     // `description`: where its parts are, for another program: one of those in inspect/record.hpp.
     explicit pool_extension(void const* description) noexcept : m_description(description) {}
     ~pool_extension() = default;
-    pool_extension(pool_extension const&) = delete;
-    pool_extension& operator=(pool_extension const&) = delete;
+    pool_extension& operator=(pool_extension&&) = delete;
 
 private:
     friend record_access;

@@ -118,8 +118,7 @@ public:
         m_slabs.return_chunks(all, under_way, slab_heap::refused::abandon);
     }
 
-    // Afterwards, no thread uses a cache, and deallocations are counted. Requires that the caches are stopped for good, their lock, and the
-    // registry's. False: another thread has a lock, and does not run.
+    // Afterwards, no thread uses a cache, and deallocations are counted. Requires that the caches are stopped for good, and their lock. False: another thread has a lock, and does not run.
     [[nodiscard]] bool close() noexcept;
     // Drops references to a closed pool: that of its handle, or those of blocks and calls. True: those were the last. acq_rel: what every
     // thread did to its block happens before the pool is destroyed.
@@ -308,42 +307,46 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
         if (lock) m_caches.steal(larger, 1);
     }
     std::size_t const per_slab = k_geometry[larger].blocks_in(what.granules * k_granule_bytes);
-    bool has_looked = true;
-    auto const attempt = [&](bool is_of_one_class, bool may_wait) {
+    bool const is_of_one_class = smaller == larger;
+    auto const attempt = [&](bool is_uniform) {
         // Blocks of the classes count while both are locked: none is counted in its class and, once its slab is free, in the heap.
         auto const missing = [&](bool are_locked) {
             std::size_t wanted = count;
-            has_looked = are_locked;
+            mine.has_looked = are_locked;
             if (are_locked)
                 wanted -= detail::smaller(m_caches[larger].reserve(mine, count),
                                           m_caches[smaller].reserve(mine, count));
-            if (wanted != 0 && !is_of_one_class) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+            if (wanted != 0 && !is_uniform) wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
             return m_slabs.claim(mine, what, wanted);
         };
         return m_slabs.reserve(mine, what, [&] {
-            try_scoped_lock const first(m_caches[smaller], may_wait);
+            try_scoped_lock const first(m_caches[smaller], mine.may_wait);
             if (larger == smaller) return missing(static_cast<bool>(first));
-            try_scoped_lock const other(m_caches[larger], may_wait);
+            try_scoped_lock const other(m_caches[larger], mine.may_wait);
             return missing(first && other);
         });
     };
     // If the bound, or upstream, does not allow it, once more after what is free was returned: slabs in use may be free since.
-    bool const is_of_one_class = smaller == larger;
     bool is_done = false;
-    POOLED_TRY { is_done = attempt(is_of_one_class, false); }
-    POOLED_CATCH(...) {
-        if (has_looked) POOLED_RETHROW;
+    POOLED_TRY {
+        std::size_t anew = count + (is_of_one_class ? 0 : 2 * per_slab);
+        is_done = attempt(is_of_one_class) &&
+                  (!m_options.touch_reserved || m_slabs.touch(mine) ||
+                   m_slabs.reserve(mine, what, [&anew] { return std::exchange(anew, 0); }));
     }
-    if (!is_done)
-        for (unsigned turn = 0;; platform::pause(turn++)) {
-            m_release.release_free();
-            std::uint64_t const before = m_upstream.calls_ended();
-            std::uint64_t const apart = m_slabs.apart();
-            // If all objects are of one class, a bound that is just large enough for them suffices.
-            if (attempt(is_of_one_class, true) || (!is_of_one_class && attempt(true, true))) break;
-            if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
-        }
-    if (m_options.touch_reserved) m_slabs.touch(mine);
+    POOLED_CATCH(...) {
+        if (mine.has_looked) POOLED_RETHROW;
+    }
+    mine.may_wait = !is_done;
+    for (unsigned turn = 0; !is_done; platform::pause(turn++)) {
+        m_release.release_free();
+        std::uint64_t const before = m_upstream.calls_ended();
+        std::uint64_t const apart = m_slabs.apart();
+        // If all objects are of one class, a bound that is just large enough for them suffices.
+        is_done = attempt(is_of_one_class) || (!is_of_one_class && attempt(true));
+        if (!is_done && !m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
+    }
+    if (mine.may_wait && m_options.touch_reserved) static_cast<void>(m_slabs.touch(mine));
     if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;
     mine.settle();
     return true;

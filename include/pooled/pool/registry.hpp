@@ -9,8 +9,7 @@
 // Each copy of the library's state (plugins/copies.hpp) has a registry. All use the default pool of the first copy that makes a pool, so
 // inlined code that returns blocks to "the" default pool is correct in each copy. A core of another copy is foreign (pool/foreign.hpp).
 //
-// Any thread may call. find() is one load. The registry's lock is taken once for what a process has once, and where a pool ends; nobody else
-// waits for it. After it: the locks of a pool (pool/memory.hpp).
+// Any thread may call. find() is one load. The registry's lock is taken once for what a process has once; nobody else waits for it. After it: the locks of a pool (pool/memory.hpp).
 
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/options.hpp"
@@ -49,17 +48,21 @@ public:
 
     void lock() noexcept { m_mutex.lock(); }
     void unlock() noexcept { m_mutex.unlock(); }
-    // The core with this id is about to be destroyed. A fork finds it complete, or not at all. With the lock: see work_in_background().
+    // The core with this id is about to be destroyed. A fork finds it complete, or not at all.
     void forget(std::uint32_t id) noexcept {
-        scoped_lock const own(m_mutex);
+        fork_pass const pass;
         m_cores[id].store(nullptr, std::memory_order_relaxed);
         g_fork_gate.order();
     }
     // Returns memory that no pool needed for a period and collapses pages, also of pools that nobody calls. No lock is held meanwhile: only
     // who destroys the pool that is worked on waits. For one thread.
     POOLED_API void work_in_background() noexcept;
-    // Requires the lock.
-    [[nodiscard]] bool is_worked_on(pool_core const& core) const noexcept { return m_worked_on == &core; }
+    // The pool with this id is about to be closed: nobody begins to work on it in the background. False: a thread still does.
+    [[nodiscard]] bool end_work(std::uint32_t id) noexcept {
+        m_has_work[id].store(false, std::memory_order_relaxed);
+        std_atomics::full_barrier();                               // pairs with that in work_in_background()
+        return m_worked_on.load(std::memory_order_acquire) != id;  // pairs with the release there
+    }
     // Those of the calling thread whose pools were closed, without the lock.
     void free_closed_caches() noexcept;
 
@@ -123,6 +126,7 @@ private:
         while (end <= id && !m_end.compare_exchange_strong(end, id + 1, std::memory_order_relaxed)) {}
         g_fork_gate.order();                                  // a child finds it complete, or not at all
         m_cores[id].store(&core, std::memory_order_release);  // pairs with the acquire in find()
+        m_has_work[id].store(!is_foreign(core) && !core.is_local(), std::memory_order_release);
         return core;
     }
     // Those that are not foreign. Requires a fork. O(highest id ever used).
@@ -143,10 +147,11 @@ private:
     std::uintptr_t m_exit_key = 0;  // of end_thread()
     bool m_has_exit_key = false;
     memory_copy m_copy;
-    atomic<char const*> m_abi{nullptr};  // of m_copy; null: not known yet
-    atomic<std::uint32_t> m_end{0};      // no core has a higher id
-    pool_core* m_worked_on = nullptr;    // by the thread in work_in_background(): it is not destroyed
+    atomic<char const*> m_abi{nullptr};               // of m_copy; null: not known yet
+    atomic<std::uint32_t> m_end{0};                   // no core has a higher id
+    atomic<std::uint32_t> m_worked_on{k_no_pool_id};  // by the background thread: that pool is not closed
     atomic<pool_core*> m_cores[k_max_pools]{};
+    atomic<bool> m_has_work[k_max_pools]{};  // for that thread, whose acquire pairs with the release in add()
 };
 
 POOLED_STATE(registry, g_registry);
@@ -173,18 +178,11 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
 }
 
 POOLED_CODE void registry::work_in_background() noexcept {
-    for (std::uint32_t id = 0; id < k_max_pools; ++id) {
-        {
-            scoped_lock const own(m_mutex);
-            if (id >= m_end.load(std::memory_order_relaxed)) return;
-            pool_core* const core = find(id);
-            // None is destroyed before the lock is free, and one that is not closed not before it is free again.
-            if (core == nullptr || is_foreign(*core) || core->is_local() || core->is_closed()) continue;
-            m_worked_on = core;
-        }
-        m_worked_on->memory().work_in_background();
-        scoped_lock const own(m_mutex);
-        m_worked_on = nullptr;
+    for (std::uint32_t id = 0; id < m_end.load(std::memory_order_relaxed); ++id) {
+        m_worked_on.store(id, std::memory_order_relaxed);
+        std_atomics::full_barrier();  // pairs with that in end_work(): one of the two threads sees the other
+        if (m_has_work[id].load(std::memory_order_acquire)) find(id)->memory().work_in_background();
+        m_worked_on.store(k_no_pool_id, std::memory_order_release);
     }
 }
 
@@ -441,7 +439,7 @@ inline void registry::before_fork() noexcept {
 inline void registry::after_fork_in_child() noexcept {
     for (far_array& each : g_registry.m_far_arrays)
         if (each.owner != &t_state()) g_registry.free(each);
-    g_registry.m_worked_on = nullptr;
+    g_registry.m_worked_on.store(k_no_pool_id, std::memory_order_relaxed);
     g_registry.for_each_core([](pool_core& core) {
         core.memory().after_fork_in_child();
         if (pool_extension* const above = core.extension()) above->after_fork_in_child();
@@ -460,7 +458,7 @@ inline void registry::begin_anew() noexcept {
     ::new (static_cast<void*>(&g_registry.m_mutex)) detail::mutex;
     g_registry.m_far_arrays = {};
     static_cast<void>(g_registry.m_ended.take_all());
-    g_registry.m_worked_on = nullptr;
+    g_registry.m_worked_on.store(k_no_pool_id, std::memory_order_relaxed);
     t_state().forget_caches();
     g_dead_cores.begin_anew();
     g_registry.for_each_core([](pool_core& core) {

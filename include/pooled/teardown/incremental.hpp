@@ -125,10 +125,18 @@ public:
                 deferred next;
                 deferred_objects* of = nullptr;  // the object keeps its pool
                 bool is_taken = false;
-                if (each->deferred.size != 0) {
-                    scoped_lock const lock(g_registry);  // so that no pool is closed meanwhile
-                    if (each->core != nullptr) of = static_cast<deferred_objects*>(each->core->extension());
-                    is_taken = of != nullptr && of->take_one(*each, next);
+                // The pool is not closed meanwhile. When it begins to be, on_close() has taken all that was deferred.
+                if (fork_pass const pass; each->deferred.size != 0) {
+                    each->gate.announce();
+                    if (!each->gate.is_closing() && !each->gate.is_closed())
+                        of = static_cast<deferred_objects*>(each->core->extension());
+                    if (of == nullptr)
+                        each->gate.leave();
+                    else
+                        each->core->caches().as_outsider([&] {
+                            each->gate.leave();
+                            is_taken = of->take_one(*each, next);
+                        });
                 }
                 is_any |= is_taken;
                 each = is_taken ? of->destroy(next) : t_state().owned.after(*each);

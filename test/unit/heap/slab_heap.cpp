@@ -329,7 +329,7 @@ TEST(slab_heap_of_system_memory, counts_a_span_as_free_whose_pages_are_on_their_
     slab_heap::attempt reserving(heap, {k_48, k_48});
     EXPECT_EQ(heap.claim(reserving, heap.span_for(k_48), k_geometry[k_48].blocks_in(k_slab_bytes)), 0U);
     EXPECT_EQ(heap.free_bytes(), 3 * k_slab_bytes);
-    heap.touch(reserving);
+    EXPECT_TRUE(heap.touch(reserving));
     EXPECT_EQ(heap.free_bytes(), 3 * k_slab_bytes);
     EXPECT_TRUE(heap.is_valid());
 }

@@ -9,6 +9,7 @@
 #include "support/counting_upstream.hpp"
 #include "support/in_child.hpp"
 #include "support/internals.hpp"
+#include "support/no_metadata.hpp"
 #include "support/preempted_holder.hpp"
 #include "support/sanitizer.hpp"
 
@@ -449,6 +450,24 @@ TEST_F(locked_list, that_is_held_stops_no_release_that_destroys_the_object) {
     EXPECT_TRUE(test::is_valid(objects));
 }
 
+// One that counts no more leaves no place for another one.
+TEST_F(locked_list, that_is_held_when_a_forgotten_object_is_released_keeps_the_bound) {
+    pool_type& objects = make(2);
+    counted::g_most = 3;
+    auto forgotten = acquire(objects, 1);
+    using pooled::detail::recycle_list;
+    static_cast<recycle_list&>(*core_of(objects).extension()).discard(recycle_list::in_use::forget);
+    auto const all = acquire(objects, 2);
+    EXPECT_NE(all.back(), nullptr);
+    test::preempted_holder holder(caches_of(objects));
+    std::thread releases([&] { forgotten.clear(); });
+    std::this_thread::sleep_for(k_long);
+    EXPECT_TRUE(holder.leave());
+    releases.join();
+    EXPECT_EQ(objects.try_acquire(), nullptr);
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
 // Nobody else calls the pool afterwards.
 TEST_F(locked_list, that_is_held_when_an_object_is_destroyed_lets_a_waiter_build_one) {
     pool_type& objects = make(1);
@@ -584,6 +603,31 @@ TEST_F(locked_list, of_a_thread_that_builds_while_another_one_destroys_an_object
 }
 
 #if !defined(_WIN32)
+// What is built can be left to the holder only where there is memory for that.
+TEST_F(locked_list, that_is_held_by_a_process_without_memory_counts_what_is_built_once) {
+    if (test::k_sanitized || !test::can_end_metadata()) GTEST_SKIP() << "a sanitizer needs memory of its own";
+    EXPECT_EQ(test::in_child([&] {
+                  pool_type& objects = pool.emplace(pooled::object_pool_options{.growth = 8});
+                  counted::g_most = ~std::size_t{0};
+                  std::thread holds;
+                  counted::g_meanwhile = [&] {
+                      if (holds.joinable()) return;
+                      std::promise<void> has_lock;
+                      holds = std::thread([&] {
+                          pooled::detail::scoped_lock const held(caches_of(objects));
+                          has_lock.set_value();
+                          std::this_thread::sleep_for(4 * k_long);
+                      });
+                      has_lock.get_future().wait();
+                      test::end_metadata();
+                  };
+                  bool const is_served = objects.try_acquire() != nullptr;
+                  holds.join();
+                  return is_served && objects.capacity() == 8 && objects.stats().built == 8 ? 0 : 1;
+              }),
+              0);
+}
+
 // The child does not know what the thread was about to do: it begins anew.
 TEST_F(locked_list, that_is_held_while_a_thread_forks_lets_the_child_keep_the_bound) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";

@@ -41,6 +41,7 @@ namespace detail {
 template <>
 struct record_access::of<struct of_this_test> {
     static slab_heap& heap_of(cache_set& caches) { return caches.m_pool.heap; }
+    static void end_reservations(slab_heap& heap) { heap.end_reservations(); }
     // As a thread in allocate_apart() that does not run.
     static slab* begin_apart(slab_heap& heap) {
         heap.m_apart.fetch_add(slab_heap::k_begins_apart);
@@ -49,6 +50,18 @@ struct record_access::of<struct of_this_test> {
     static void end_apart(slab_heap& heap, slab* left) {
         EXPECT_TRUE(heap.m_left_spans.push_first(*left));
         heap.m_apart.fetch_sub(1);
+    }
+    // The calling thread ends, and is preempted when it has left its cache of the pool, before it tells the lock's holder so.
+    template <class Preempted>
+    static void leave_cache(pool_core& core, Preempted&& preempted) {
+        thread_cache& cache = *t_state().find(core.id());
+        registry::forget(t_state(), cache);
+        core.caches().as_outsider([&] {
+            cache.gate.leave();
+            core.caches().m_ended.push(cache);
+            preempted();
+            core.caches().tell_holder();
+        });
     }
     template <class Of>
     static detail::mutex& lock_of(Of& one) {
@@ -402,6 +415,29 @@ TEST_F(a_lock_of_a_class,
     expect_nothing_lost();
 }
 
+// Near and far, with a block in use at its end and without, and local.
+TEST_F(a_lock_of_a_class, or_the_registrys_that_is_held_all_the_time_stops_no_pool_that_ends) {
+    constexpr std::size_t k_bytes = 48;
+    std::vector<std::unique_ptr<pooled::pool>> pools;
+    for (std::size_t i = 0; i < 40; ++i) {
+        pools.push_back(std::make_unique<pooled::pool>());
+        pools.back()->deallocate(pools.back()->allocate(k_bytes), k_bytes);
+    }
+    auto local = std::make_unique<pooled::local_pool>();
+    auto incremental =
+        std::make_unique<pooled::pool>(pooled::pool_options{.teardown = pooled::teardown::incremental});
+    auto kept = pools.back()->make_shared<int>(1);
+    auto deferred = incremental->make_rc<int>(2);
+    preempted_holder holder(record_access::of<of_this_test>::lock_of(g_registry));
+    local.reset();
+    pools.clear();
+    kept.reset();
+    std::thread([&, last = std::move(deferred)]() mutable { last.reset(); }).join();
+    incremental.reset();
+    EXPECT_TRUE(holder.leave());
+    std::make_unique<pooled::pool>()->trim();
+}
+
 TEST_F(a_lock_of_a_class,
        or_of_the_list_of_caches_that_is_held_all_the_time_stops_neither_counts_nor_reserve_nor_trim) {
     std::vector<block> mine;
@@ -476,10 +512,11 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_lets_a_pool_ask_
 
 // Each span that it is divided into has a record to be written, and goes to the lock's holder.
 TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_lets_a_small_slab_begin_a_huge_chunk_at_once) {
-    slab_heap& heap = heap_of(pool);
+    pooled::pool mine{{.name = "huge chunks", .chunk_bytes = std::size_t{256} << 20}};
+    slab_heap& heap = heap_of(mine);
     heap.lock();
     std::thread([&] {
-        ASSERT_NE(heap.grow(block_request(k_exact, std::size_t{256} << 20, 16)), 0U);
+        ASSERT_NE(heap.grow(block_request(0, 16, 16)), 0U);
         slab* const first = heap.allocate(block_request(0, 16, 16));
         ASSERT_NE(first, nullptr);
         std::size_t begun = 0;
@@ -490,7 +527,7 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_lets_a_small_slab_begin_a_hug
         heap.deallocate(*first);
     }).join();
     heap.unlock();
-    expect_nothing_lost();
+    EXPECT_TRUE(test::is_valid(mine));
 }
 
 TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
@@ -523,6 +560,99 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
+// Of two classes: what one has free counts only if that of the other is known, too.
+TEST_F(a_lock_of_a_class, that_is_held_leaves_the_blocks_of_two_classes_uncounted) {
+    constexpr std::array<std::size_t, 2> k_both{64, 96};
+    constexpr std::size_t k_count = 1'000;
+    for (std::size_t const locked : k_both) {
+        test::counting_upstream upstream;
+        pooled::pool mine{{.chunk_bytes = k_slab_bytes, .upstream = &upstream}};
+        std::vector<std::pair<void*, std::size_t>> all;
+        for (std::size_t const bytes : k_both)
+            for (std::size_t i = 0; i < 4 * k_count; ++i)
+                all.emplace_back(mine.allocate(bytes, 8), bytes);
+        for (std::size_t i = 0; i < all.size(); i += 2)
+            mine.deallocate(all[i].first, all[i].second, 8);
+        mine.trim();
+        std::size_t const before = upstream.bytes();
+        preempted_holder holder(test::core_of(mine).caches()[class_for(locked, 8)]);
+        class_index const other = class_for(k_both[1], 8);
+        EXPECT_TRUE(test::core_of(mine).reserve({class_for(k_both[0], 8), k_both[0], 8}, other, k_count));
+        EXPECT_GE(upstream.bytes(), before + k_count * k_both[1]);
+        EXPECT_TRUE(holder.leave());
+        EXPECT_TRUE(test::is_valid(mine));
+        for (std::size_t i = 1; i < all.size(); i += 2)
+            mine.deallocate(all[i].first, all[i].second, 8);
+    }
+}
+
+// Its memory comes from upstream then; and nobody else gets it.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_reserve) {
+    constexpr std::size_t k_huge = std::size_t{40} << 20;
+    for (std::size_t const bytes : {std::size_t{64}, std::size_t{20'000}, k_huge}) {
+        test::counting_upstream upstream;
+        pooled::pool mine{{.upstream = &upstream}};
+        std::size_t const count = bytes == k_huge ? 3 : 5'000;
+        std::vector<void*> all{mine.allocate(bytes)};
+        preempted_holder holder(heap_of(mine));
+        std::thread([&] { mine.reserve_bytes(count, bytes); }).join();
+        EXPECT_LE(upstream.most_bytes(), (count + 2) * bytes * 5 / 4 + (6U << 20));
+        EXPECT_TRUE(holder.leave());
+        EXPECT_TRUE(test::is_valid(mine));
+        std::vector<void*> others;  // which take none of it
+        while (others.size() != 4'000)
+            others.push_back(mine.allocate(1'504));
+        std::size_t const calls = upstream.allocations();
+        while (all.size() != 1 + count)
+            all.push_back(mine.allocate(bytes));
+        EXPECT_EQ(upstream.allocations(), calls) << bytes;
+        for (void* const p : all)
+            mine.deallocate(p, bytes);
+        for (void* const p : others)
+            mine.deallocate(p, 1'504);
+        EXPECT_TRUE(test::is_valid(mine));
+        mine.trim();
+        EXPECT_EQ(upstream.bytes(), 0U);
+    }
+}
+
+// Neither where the pages of memory that was free before would have to be touched.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_reserve_that_touches_its_pages) {
+    constexpr std::size_t k_count = 5'000;
+    pooled::pool mine{{.name = "touched", .touch_reserved = true}};
+    slab_heap& heap = heap_of(mine);
+    constexpr class_index c = class_for(1'504, 16);
+    slab_heap::attempt by(heap, {c, c});
+    ASSERT_TRUE(
+        heap.reserve(by, heap.span_for(c), [&] { return heap.claim(by, heap.span_for(c), k_count); }));
+    {
+        preempted_holder holder(heap);
+        std::thread([&] { EXPECT_FALSE(heap.touch(by)); }).join();
+        mine.reserve_bytes(k_count, 1'504);
+        EXPECT_TRUE(holder.leave());
+    }
+    EXPECT_TRUE(heap.touch(by));
+    by.settle();
+    EXPECT_TRUE(test::is_valid(mine));
+    EXPECT_GE(mine.stats().upstream_bytes, 2 * k_count * 1'504);
+}
+
+// By a thread that ends all reservations, one of which was settled meanwhile: some of its spans are in no chunk of the heap yet.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_keeps_no_span_of_a_reservation_that_is_ended) {
+    slab_heap& heap = heap_of(pool);
+    span_request const what = heap.span_for(class_for(1'504, 16));
+    slab_heap::attempt by(heap, {what.c, what.c});
+    heap.lock();
+    std::thread([&] {
+        EXPECT_TRUE(heap.reserve(by, what, [&] { return heap.claim(by, what, 5'000); }));
+        by.settle();
+    }).join();
+    record_access::of<of_this_test>::end_reservations(heap);
+    heap.unlock();
+    EXPECT_FALSE(heap.has_reservations());
+    expect_nothing_lost();
+}
+
 // Another thread's work() ends when the holder leaves, and not before.
 template <class Work>
 void expect_wait(preempted_holder& holder, Work const& work) {
@@ -553,6 +683,9 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_that_would_be_refused_wit
                 EXPECT_THROW(mine.reserve_bytes(1, 64), pooled::exhausted);
         });
         EXPECT_TRUE(test::is_valid(mine));
+        preempted_holder heaps(heap_of(mine));
+        expect_wait(heaps, [&] { EXPECT_THROW(mine.reserve_bytes(20'000, 64), pooled::exhausted); });
+        EXPECT_TRUE(test::is_valid(mine));
     }
     for (void* const p : all)
         mine.deallocate(p, 64);
@@ -579,7 +712,11 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_for_which_upstream_has_no
     ASSERT_GE(all.size(), 500U);
     for (int i = 0; i < 400; ++i, all.pop_back())
         mine.deallocate(all.back(), 64);
-    preempted_holder holder(mine);
+    {
+        preempted_holder holder(mine);
+        expect_wait(holder, [&] { EXPECT_NO_THROW(mine.reserve_bytes(300, 64)) << "so many are free"; });
+    }
+    preempted_holder holder(heap_of(mine));
     expect_wait(holder, [&] { EXPECT_NO_THROW(mine.reserve_bytes(300, 64)) << "so many are free"; });
     EXPECT_TRUE(test::is_valid(mine));
     for (void* const p : all)
@@ -1047,6 +1184,27 @@ TEST_F(a_lock_of_a_class, of_the_caches_that_is_held_all_the_time_stops_no_threa
     EXPECT_TRUE(holder.leave());
     EXPECT_EQ(pool.stats().threads, 0U) << "the lock's holder retires their caches";
     exchanged.drain([&](block b) { deallocate(pool, b); });
+    expect_nothing_lost();
+}
+
+TEST_F(a_lock_of_a_class, of_the_caches_has_nobody_before_what_ended_threads_left_is_done) {
+    cache_set& caches = test::core_of(pool).caches();
+    std::promise<void> has_left;
+    std::promise<void> may_go_on;
+    std::thread ends([&] {
+        deallocate(pool, allocate(pool, 64));
+        record_access::of<of_this_test>::leave_cache(test::core_of(pool), [&] {
+            has_left.set_value();
+            may_go_on.get_future().wait();
+        });
+    });
+    has_left.get_future().wait();
+    {
+        scoped_lock const lock(caches);
+        EXPECT_EQ(caches.count(), 0U);
+    }
+    may_go_on.set_value();
+    ends.join();
     expect_nothing_lost();
 }
 
