@@ -41,6 +41,9 @@ inline constexpr class_index k_no_class = 254;
 inline constexpr class_index k_left = 253;  // no block, and not free: heap/apart.hpp
 inline constexpr class_index k_lent = 252;  // so, too: the system takes or makes its pages
 
+// Two addresses of an array, which the processor reads, writes and adds to as one.
+using address_pair [[gnu::vector_size(16), gnu::aligned(8), gnu::may_alias]] = std::uintptr_t;
+
 struct alignas(k_cache_line) slab {
     static constexpr std::size_t k_word_bits = 64;
     static constexpr std::size_t k_words = k_granule_bytes / k_min_block_bytes / k_word_bits;
@@ -147,9 +150,14 @@ struct alignas(k_cache_line) slab {
             std::uint64_t set = word(w);
             // Does what the loop below does, for a whole word.
             if (!k_hardened && set == ~std::uint64_t{0} && left >= k_word_bits) {
-                std::byte* block = blocks + w * k_word_bits * size;
-                for (std::size_t i = 0; i < k_word_bits; ++i, block += size)
-                    *--top = block;
+                std::uintptr_t const block = address_of(blocks) + w * k_word_bits * size;
+                address_pair two{block + size, block};
+                for (void** const end = top - k_word_bits; top != end; top -= 4) {
+                    reinterpret_cast<address_pair*>(top)[-1] = two;
+                    two += 2 * size;
+                    reinterpret_cast<address_pair*>(top)[-2] = two;
+                    two += 2 * size;
+                }
                 left -= static_cast<std::uint32_t>(k_word_bits);
                 set = 0;
             }
@@ -217,14 +225,17 @@ struct alignas(k_cache_line) slab {
         void* const* next = block;
         void* const* const end = block + detail::smaller(most, in_word);
         std::uintptr_t address = address_of(*block);
-        // Not 0: the block after the i-th is another.
+        address_pair two{address, address + stride};
+        // Not 0: the next two are others.
         auto const differs = [&](std::ptrdiff_t i) {
-            return (address_of(next[i + 1]) - address_of(next[i])) ^ stride;
+            address_pair const difference = reinterpret_cast<address_pair const*>(next)[i] ^ two;
+            two += 2 * stride;
+            return difference;
         };
-        for (; end - next > 8; next += 8)
-            if ((differs(0) | differs(1) | differs(2) | differs(3) | differs(4) | differs(5) | differs(6) |
-                 differs(7)) != 0)
-                break;
+        for (; end - next >= 8; next += 8) {
+            address_pair const any = differs(0) | differs(1) | differs(2) | differs(3);
+            if ((any[0] | any[1]) != 0) break;
+        }
         address += static_cast<std::uintptr_t>(next - block) * stride;
         for (; next != end && address_of(*next) == address; ++next)
             address += stride;
