@@ -7,20 +7,27 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <new>
 
+#include <unistd.h>
+
 namespace poolheap {
 
 namespace {
+
+[[noreturn]] void fail_write(std::string const& path, int reason) {
+    throw error(path + " cannot be written: " + std::strerror(reason) + ".");
+}
 
 // Calls write(std::ostream&) for a file that can be written to its end.
 void write_file(std::string const& path, auto&& write) {
     std::ofstream file(path);
     if (file) write(file);
     file.close();
-    if (!file) throw error(path + " cannot be written: " + std::strerror(errno) + ".");
+    if (!file) fail_write(path, errno);
 }
 
 // As JSON, or by print(std::ostream&): to the file or to standard output.
@@ -152,6 +159,17 @@ bool attempt(std::function<void()> const& command) {
         std::fprintf(stderr, "poolheap: %s\n", e.what());
     }
     return false;
+}
+
+void expect_writable(output_options const& out) {
+    namespace fs = std::filesystem;
+    for (std::string const& path : {out.output, out.html, out.folded}) {
+        if (path.empty()) continue;
+        if (fs::is_directory(path)) fail_write(path, EISDIR);
+        fs::path const parent = fs::absolute(path).parent_path();
+        if (::access((fs::exists(path) ? fs::path(path) : parent).c_str(), W_OK) != 0)
+            fail_write(path, errno);
+    }
 }
 
 void report_command(std::unique_ptr<image> of, std::string const& source, parts which,

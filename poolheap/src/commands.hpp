@@ -16,6 +16,9 @@ struct output_options {
     bool json = false;
 };
 
+// Throws for a file that cannot be written, before anything that takes time. Opens none: it may be a pipe.
+void expect_writable(output_options const& out);
+
 // False: it threw, and what went wrong was written to standard error.
 bool attempt(std::function<void()> const& command);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The command line of poolheap: docs/heap.md.
+#include "pooled/version.hpp"
+
 #include "commands.hpp"
 
 #include <CLI/CLI.hpp>
@@ -19,6 +21,7 @@ Answers go to standard output, errors to standard error.)";
 int main(int argc, char** argv) {
     CLI::App app(k_usage, "poolheap");
     app.require_subcommand(1);
+    app.set_version_flag("--version", "poolheap " POOLED_VERSION_STRING);
     poolheap::output_options out;
     std::string source, of, after, preload;
     std::vector<std::string> words;
@@ -74,6 +77,7 @@ int main(int argc, char** argv) {
     using namespace poolheap;
     int status = 0;
     bool const is_done = attempt([&] {
+        expect_writable(out);
         if (*run) status = run_command(words, preload, out);
         if (*census) report_command(open_image(source), source, parts::census, out);
         if (*holders) holders_command(source, of, out);

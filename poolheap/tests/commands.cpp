@@ -160,6 +160,29 @@ TEST(Holders, OfPacketsThatAStuckConsumerLeavesNameTheQueuesMember) {
     EXPECT_NE(text.find("     1,000  app::packet_queue::waiting, in "), std::string::npos) << text;
 }
 
+TEST(Outputs, AreWritableOrRefusedBeforeAnythingIsDone) {
+    namespace fs = std::filesystem;
+    std::string const folder = fs::temp_directory_path() / ("poolheap-outputs-" + std::to_string(::getpid()));
+    ASSERT_TRUE(fs::create_directory(folder));
+    auto const says = [](std::string const& path) -> std::string {
+        try {
+            expect_writable({.output = {}, .html = path, .folded = {}, .json = false});
+        } catch (error const& e) {
+            return e.what();
+        }
+        return "";
+    };
+    EXPECT_EQ(says(""), "");
+    EXPECT_EQ(says(folder + "/new"), "");
+    EXPECT_FALSE(fs::exists(folder + "/new")) << "nothing is opened";
+    EXPECT_EQ(says("new"), "") << "in the working directory";
+    EXPECT_EQ(says(folder), folder + " cannot be written: Is a directory.");
+    EXPECT_EQ(says(folder + "/no/new"), folder + "/no/new cannot be written: No such file or directory.");
+    ASSERT_EQ(::mkfifo((folder + "/pipe").c_str(), 0600), 0);
+    EXPECT_EQ(says(folder + "/pipe"), "") << "without a reader";
+    fs::remove_all(folder);
+}
+
 TEST(Run, AsksThatArriveDuringTheReportAtExitLoseNothing) {
     std::string const path =
         std::filesystem::temp_directory_path() / ("poolheap-run-" + std::to_string(::getpid()));

@@ -161,7 +161,7 @@ TYPED_TEST(hardened, pool_reports_an_object_that_was_deferred_twice_before_it_is
         reinterpret_cast<pointer*>(memory.data())->reset();
     };
     EXPECT_DEATH(defer_twice(this->pool.template make_unique<std::string>(100, 'x')),
-                 "double free.*for a report that says more");
+                 "double free.*CHECKED=1 for more");
     EXPECT_DEATH(defer_twice(this->pool.template make_unique<aligned>()), "double free");
 }
 

@@ -50,8 +50,7 @@ POOLED_STATE(pool_names, g_pool_names, = nullptr);
     std::array<char, 96> more{};
     if constexpr (POOLED_CHECKED == 0)
         std::snprintf(more.data(), more.size(), "; build with -DPOOLED_CHECKED=1 %s",
-                      POOLED_HARDENED != 0 ? "for a report that says more"
-                                           : "to have it reported at the offending call");
+                      POOLED_HARDENED != 0 ? "for more" : "to have it reported at the offending call");
     else if (freed_as != 0 && is != 0)
         std::snprintf(more.data(), more.size(), " (freed as a block of %zu bytes, is one of %zu)", freed_as,
                       is);
