@@ -238,8 +238,7 @@ private:
             m_list.m_core.caches().unlock();
             waiter::wake(to_wake);
         }
-        section(section const&) = delete;
-        section& operator=(section const&) = delete;
+        section& operator=(section&&) = delete;
 
     private:
         recycle_list& m_list;

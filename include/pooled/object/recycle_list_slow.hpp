@@ -312,6 +312,12 @@ POOLED_CODE void recycle_list::put(void* p) noexcept {
     remove(generation);
 }
 POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
+    // Afterwards nobody asks how many there are. acq_rel: what others did happens before the end, in which exchange_extension() waits for the
+    // thread that has the lock.
+    if (m_core.is_closed()) {
+        if (m_references.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
+        return;
+    }
     auto const remove_apart = [&] {
         // As long as the pool is open, its handle keeps the list.
         if (m_core.is_closed() || is_forgotten(generation)) return false;
@@ -322,8 +328,8 @@ POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
     bool is_last = false;
     {
         section const own(*this);
-        generation == k_none || is_forgotten(generation) ? m_others.subtract(1) : unclaim(1);
-        is_last = m_references.fetch_sub(1, std::memory_order_relaxed) == 1;
+        is_forgotten(generation) ? m_others.subtract(1) : unclaim(1);
+        is_last = m_references.fetch_sub(1, std::memory_order_acq_rel) == 1;
     }
     if (is_last) end();
 }

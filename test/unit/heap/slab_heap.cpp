@@ -731,6 +731,24 @@ TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_t
     EXPECT_TRUE(heap.is_valid());
 }
 
+// Also what was not part of the heap yet.
+TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_had_left_while_they_reserved) {
+    slab_heap heap(shape_of(k_slab_bytes), from);
+    alignas(slab_heap::attempt) std::array<std::byte, sizeof(slab_heap::attempt)> lost;
+    heap.lock();
+    std::thread([&] {
+        auto* const by = ::new (static_cast<void*>(lost.data())) slab_heap::attempt(heap, {k_48, k_48});
+        std::size_t count = 3 * (k_slab_bytes / 48);
+        EXPECT_TRUE(heap.reserve(*by, heap.span_for(k_48), [&] { return std::exchange(count, 0); }));
+    }).join();
+    heap.unlock();
+    heap.forget_others();
+    EXPECT_FALSE(heap.has_reservations());
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_GE(heap.release_chunks(), 3 * k_slab_bytes);
+    EXPECT_EQ(from.used(), 0U);
+}
+
 TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
     slab_heap heap(shape_of(k_slab_bytes), from);
     ASSERT_TRUE(reserve(heap, heap.span_for(k_48), 1));

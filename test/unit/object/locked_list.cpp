@@ -568,6 +568,20 @@ TEST_F(locked_list, is_given_up_by_who_waits_for_a_thread_that_does_not_run) {
     }
 }
 
+TEST_F(locked_list, of_a_pool_that_has_ended_stops_no_release_but_the_last_one) {
+    pool_type& objects = make(4);
+    auto all = acquire(objects, 4);
+    auto& caches = caches_of(objects);
+    pool.reset();
+    test::preempted_holder holder(caches);
+    for (int i = 0; i < 3; ++i)
+        std::thread([one = std::exchange(all[static_cast<std::size_t>(i)], nullptr)]() mutable {
+            one.reset();
+        }).join();
+    EXPECT_EQ(counted::g_alive, 1U);
+    EXPECT_TRUE(holder.leave());
+}
+
 TEST_F(locked_list, of_a_pool_that_has_ended_stops_the_last_release_which_returns_all_memory) {
     test::counting_upstream upstream;
     for (bool const is_locked : {false, true}) {
