@@ -51,6 +51,7 @@ public:
         std::array<deferred_list, k_class_count + 1> deferred{};
 
         [[nodiscard]] bool is_at_bound() const noexcept { return bound_epoch % 2 != 0; }
+        [[nodiscard]] map_entry entry() const noexcept { return {pool_id, nullptr, !is_shared}; }
         // Null for a class that is not large. acquire: pairs with the release in prepare_hand_over().
         [[nodiscard]] handed_blocks* find_handed(class_index c) const noexcept {
             return c >= k_first_large && c != k_exact ? handed.load(std::memory_order_acquire) : nullptr;
@@ -152,9 +153,8 @@ public:
             return set_free(blocks);
         }
         drain_recent(kept - blocks.size());
-        auto const find = g_page_map.finder_near(blocks.front());
-        for (void* const block : blocks)
-            if (find(block).pool_id() != m_pool.pool_id) [[unlikely]]
+        if (!g_page_map.find_all(blocks, m_pool.entry(), [](slab*) {})) [[unlikely]]
+            for (void* const block : blocks)
                 find_slab(block);  // reports it
         m_failed_at = std::uint32_t{0};
         m_recent.push(blocks);
@@ -328,9 +328,8 @@ private:
         for (void* const* at = blocks.begin(); at != blocks.end();) {
             auto const left = static_cast<std::size_t>(blocks.end() - at);
             if (left > 1 && !may_have_lost && (left == 2 || !g.are_neighbours(at))) {
-                span<void* const> const batch(at, detail::smaller(left, k_batch));
-                set_scattered_free(batch, g);
-                at = batch.end();
+                set_scattered_free({at, detail::smaller(left, k_batch)}, g);
+                at += detail::smaller(left, k_batch);
                 continue;
             }
             if (left > k_ahead) __builtin_prefetch(g_page_map.find(at[k_ahead]).slab_at(), 1);
@@ -355,15 +354,13 @@ private:
     POOLED_NOINLINE void set_scattered_free(span<void* const> blocks, class_geometry const& g) noexcept {
         std::array<slab*, k_batch> records;
         slab** end = records.data();
-        map_entry const own(m_pool.pool_id, nullptr, !m_pool.is_shared);
-        auto const find = g_page_map.finder_near(blocks.front());
-        for (void* const block : blocks) {
-            if (!find(block).is_of(own, *end)) [[unlikely]]
-                find_slab(block);  // reports it
-            __builtin_prefetch(*end, 1);
-            __builtin_prefetch((*end++)->bits.data(), 1);
-        }
-        m_free.add(blocks.size());  // remove_slab() subtracts from it
+        if (!g_page_map.find_all(blocks, m_pool.entry(), [&](slab* s) {
+                __builtin_prefetch(*end++ = s, 1);
+                __builtin_prefetch(reinterpret_cast<std::byte*>(s) + k_cache_line, 1);
+            })) [[unlikely]]
+            for (end = records.data(); void* const block : blocks)
+                *end++ = &find_slab(block);  // or reports it
+        m_free.add(blocks.size());           // remove_slab() subtracts from it
         slab* const* at = records.data();
         for (void* const block : blocks) {
             slab& s = **at++;

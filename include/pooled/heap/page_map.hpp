@@ -44,9 +44,8 @@ public:
     }
     // Whether the entry is of the same pool as `own`, which has no descriptor. Then it gives the entry's: fewer instructions than by the parts.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool is_of(map_entry own, slab*& descriptor) const noexcept {
-        std::uint64_t const rest = m_bits ^ own.m_bits;
-        descriptor = reinterpret_cast<slab*>(rest);
-        return rest >> k_pool_shift == 0;
+        descriptor = reinterpret_cast<slab*>(m_bits ^ own.m_bits);
+        return address_of(descriptor) >> k_pool_shift == 0;
     }
     [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return m_bits; }
 
@@ -155,16 +154,21 @@ public:
         return map_entry((*l)[low / std::uint32_t{k_granule_bytes}].load(std::memory_order_relaxed));
     }
 
-    // A function like find(), of fewer instructions for addresses whose leaf is that of `p`.
-    [[nodiscard]] auto finder_near(void const* p) const noexcept {
-        leaf const* const known = find_leaf(address_of(p));
-        std::uintptr_t const number = known != nullptr ? address_of(p) >> 32 : ~std::uintptr_t{0};
-        return [=, this](void const* q) __attribute__((always_inline)) {
-            if (address_of(q) >> 32 != number) [[unlikely]]
-                return find(q);
-            auto const low = static_cast<std::uint32_t>(address_of(q));
-            return map_entry((*known)[low / k_granule_bytes].load(std::memory_order_relaxed));
-        };
+    // Passes the descriptor of each block on. False: not all are of the pool of `own`, which has no descriptor, and within the leaf of the first
+    // one; what was passed may then be anything. Fewer instructions than find(), as one branch is for all.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool find_all(span<void* const> blocks, map_entry own,
+                                                     auto&& pass) const noexcept {
+        leaf const* const near = find_leaf(address_of(blocks.front()));
+        if (near == nullptr) return false;
+        std::uint64_t others = 0, far = 0;
+        for (void* const block : blocks) {
+            std::size_t const nth = static_cast<std::uint32_t>(address_of(block)) / k_granule_bytes;
+            std::uint64_t const rest = (*near)[nth].load(std::memory_order_relaxed) ^ own.bits();
+            others |= rest;
+            far |= address_of(block) ^ address_of(blocks.front());
+            pass(reinterpret_cast<slab*>(rest));
+        }
+        return map_entry(others).pool_id() == 0 && far >> 32 == 0;
     }
 
     // Requires that `p` lies in memory of a pool.

@@ -139,16 +139,22 @@ TEST_F(slab_test, refuses_a_block_that_is_free) {
 }
 
 TEST_F(slab_test, refuses_each_block_that_is_free_among_neighbours) {
-    for (std::size_t const free : {64U, 67U, 71U}) {
-        make(k_48);
-        auto const blocks = take(one.total);
-        EXPECT_EQ(put(blocks[free]), 1U);
-        EXPECT_EQ(put(blocks), free);
-        EXPECT_EQ(one.error_of(blocks[free]), slab::k_already_free);
-        EXPECT_EQ(one.free, free + 1);
-        EXPECT_TRUE(one.is_valid());
-        one = slab{};
-    }
+    for (bool const is_descending : {false, true})
+        for (std::size_t const free : {64U, 67U, 71U, 640U}) {
+            make(k_48);
+            auto blocks = take(one.total);
+            if (is_descending) std::ranges::reverse(blocks);
+            EXPECT_EQ(put(blocks[free]), 1U);
+            EXPECT_EQ(put(blocks), free);
+            EXPECT_EQ(one.error_of(blocks[free]), slab::k_already_free);
+            EXPECT_EQ(one.free, free + 1);
+            EXPECT_TRUE(one.is_valid());
+            std::size_t const left = blocks.size() - free - 1;
+            EXPECT_EQ(put(span<void* const>(blocks.data() + free + 1, left)), left);
+            EXPECT_TRUE(one.is_empty());
+            EXPECT_TRUE(one.is_valid());
+            one.unassign();
+        }
 }
 
 TEST_F(slab_test, refuses_what_is_no_start_of_a_block) {
@@ -276,23 +282,28 @@ TEST(page_map, holds_a_range_across_4_gib) {
     }
 }
 
-TEST(page_map, finds_near_an_address_what_it_finds_anywhere) {
+TEST(page_map, finds_the_descriptors_of_blocks_of_one_pool_within_a_leaf) {
     static page_map map;
-    std::uintptr_t const base = (std::uintptr_t{0x234} << 32) - k_granule_bytes;
-    ASSERT_TRUE(map.prepare(at(base), 2 * k_granule_bytes));
+    std::uintptr_t const base = (std::uintptr_t{0x234} << 32) - 2 * k_granule_bytes;
+    ASSERT_TRUE(map.prepare(at(base), 3 * k_granule_bytes));
     map.assign(at(base), k_granule_bytes, entry(8).bits());
     map.assign(at(base + k_granule_bytes), k_granule_bytes, entry(9).bits());
-    std::uintptr_t const all[] = {base,
-                                  base + k_granule_bytes - 1,
-                                  base + k_granule_bytes,
-                                  base + 2 * k_granule_bytes,
-                                  std::uintptr_t{0x9} << 32,
-                                  base | std::uintptr_t{1} << 60,
-                                  ~std::uintptr_t{0}};
-    for (std::uintptr_t const first : all) {
-        auto const find = map.finder_near(at(first));
-        for (std::uintptr_t const address : all)
-            EXPECT_EQ(find(at(address)).bits(), map.find(at(address)).bits()) << first << " " << address;
+    map.assign(at(base + 2 * k_granule_bytes), k_granule_bytes, entry(8).bits());
+    auto const finds = [](std::uintptr_t first, std::uintptr_t second) {
+        std::array<void*, 2> const blocks{at(first), at(second)};
+        std::vector<slab*> found;
+        bool const are_found =
+            map.find_all(blocks, map_entry(8, nullptr, false), [&](slab* one) { found.push_back(one); });
+        EXPECT_TRUE(!are_found || found == std::vector(2, entry(8).slab_at()));
+        return are_found;
+    };
+    EXPECT_TRUE(finds(base, base + k_granule_bytes - 1));
+    EXPECT_FALSE(finds(base, base + k_granule_bytes)) << "another pool";
+    EXPECT_FALSE(finds(base, base + 2 * k_granule_bytes)) << "another leaf";
+    for (std::uintptr_t const nowhere : {base - k_granule_bytes, std::uintptr_t{0x9} << 32,
+                                         base | std::uintptr_t{1} << 60, ~std::uintptr_t{0}}) {
+        EXPECT_FALSE(finds(base, nowhere)) << nowhere;
+        EXPECT_FALSE(finds(nowhere, base)) << nowhere;
     }
 }
 
