@@ -250,7 +250,9 @@ private:
         thread_cache* const mine = t_state().near_caches[m_index];
         if (mine != nullptr && mine->gate.is_open()) return mine;
         if (m_core.is_local()) return &m_core.local_cache();
-        return detail::is_foreign(m_core) ? nullptr : g_registry.attach(m_core);
+        if (detail::is_foreign(m_core)) return nullptr;
+        m_core.memory().try_leave_bound();  // who searched last may have failed to
+        return g_registry.attach(m_core);
     }
 
     // The functions that follow require a section.
