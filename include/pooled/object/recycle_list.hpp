@@ -251,7 +251,7 @@ private:
         if (mine != nullptr && mine->gate.is_open()) return mine;
         if (m_core.is_local()) return &m_core.local_cache();
         if (detail::is_foreign(m_core)) return nullptr;
-        m_core.memory().try_leave_bound();  // who searched last may have failed to
+        if (m_core.caches().is_at_bound()) m_core.memory().try_leave_bound();  // as its last search could not
         return g_registry.attach(m_core);
     }
 
