@@ -249,6 +249,7 @@ private:
         thread_cache* const mine = t_state().near_caches[m_index];
         if (mine != nullptr && mine->gate.is_open()) return mine;
         if (m_core.is_local()) return &m_core.local_cache();
+        if (!detail::is_foreign(m_core) && m_core.caches().is_at_bound()) m_core.memory().try_leave_bound();
         return detail::is_foreign(m_core) ? nullptr : g_registry.attach(m_core);
     }
 

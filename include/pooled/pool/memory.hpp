@@ -73,13 +73,16 @@ public:
             m_release.note_taken(round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled));
         }
         // Entering that mode takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request in it some 30 ns more.
-        if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8) [[unlikely]] {
-            try_scoped_lock const lock(m_caches);  // whoever has it may have been preempted
-            if (lock && m_searches == 0 && !m_caches.leave_bound()) m_caches[c].end_served();
-        }
+        if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8 &&
+            !try_leave_bound())
+            m_caches[c].end_served();
         return block;
     }
 
+    // False: another thread has a lock, and perhaps does not run, or is still inside.
+    bool try_leave_bound() noexcept {
+        try_scoped_lock const lock(m_caches); return !lock || m_searches != 0 || m_caches.leave_bound();
+    }
     // `c`: that of the block's slab. True: the pool is closed, and that was its last reference.
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         count_call(cache);

@@ -22,6 +22,8 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <memory_resource>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -580,6 +582,41 @@ TEST_F(locked_list, of_a_pool_that_has_ended_stops_no_release_but_the_last_one) 
         }).join();
     EXPECT_EQ(counted::g_alive, 1U);
     EXPECT_TRUE(holder.leave());
+}
+
+// Whose lock of a class was held when upstream had no more memory.
+TEST_F(locked_list, is_not_needed_for_each_object_of_a_pool_that_once_had_no_memory) {
+    struct failing_upstream : std::pmr::memory_resource {
+        void* do_allocate(std::size_t bytes, std::size_t align) override {
+            if (caches != nullptr && caches->is_at_bound() && !holder) holder.emplace((*caches)[0]);
+            if (left == 0) throw std::bad_alloc();
+            --left;
+            return counting.allocate(bytes, align);
+        }
+        void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+            counting.deallocate(p, bytes, align);
+        }
+        [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+            return this == &other;
+        }
+        test::counting_upstream counting;
+        pooled::detail::cache_set* caches = nullptr;
+        std::optional<test::preempted_holder> holder;
+        int left = 2;
+    } upstream;
+    pool_type& objects = pool.emplace(pooled::object_pool_options{.upstream = &upstream});
+    counted::g_most = ~std::size_t{0};
+    upstream.caches = &caches_of(objects);
+    std::vector<pointer> all;
+    EXPECT_THROW(for (;;) all.push_back(objects.acquire()), std::bad_alloc);
+    if (upstream.holder) {
+        EXPECT_TRUE(upstream.holder->leave());
+    }
+    all.clear();
+    for (int i = 0; i < 3; ++i)
+        static_cast<void>(objects.acquire());
+    EXPECT_FALSE(caches_of(objects).is_at_bound());
+    pool.reset();
 }
 
 TEST_F(locked_list, of_a_pool_that_has_ended_stops_the_last_release_which_returns_all_memory) {
