@@ -299,7 +299,7 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     std::size_t const all = saturating_multiply(count, what.bytes);
     if (all > m_upstream.max_bytes()) return false;
     if (all > k_max_reserved_bytes) POOLED_THROW(not_enough_memory(all));
-    slab_heap::attempt mine(m_slabs, {smaller, larger});
+    slab_heap::attempt mine(m_slabs, {smaller, larger}, m_options.touch_reserved);
     if (larger != k_exact) {
         m_caches.try_drain_slots();
         try_scoped_lock const lock(m_caches, false);
@@ -334,7 +334,7 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
                   (!m_options.touch_reserved || m_slabs.touch(mine) ||
                    m_slabs.reserve(mine, what, [&anew] { return std::exchange(anew, 0); }));
     }
-    POOLED_CATCH(...) {
+    POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
         if (mine.has_looked) POOLED_RETHROW;
     }
     mine.may_wait = !is_done;
