@@ -91,12 +91,11 @@ POOLED_NOINLINE inline std::size_t slab_heap::extend(span_request const& what, a
     }
     fork_pass const pass;
     m_apart.fetch_add(k_begins_apart, std::memory_order_relaxed);
-    std_atomics::
-        full_barrier();  // pairs with that in was_alone(): nobody detaches the chunk before its spans are left
+    std_atomics::full_barrier();  // pairs with that in was_alone(); not detached before its spans are left
     m_was_refused.store(false, std::memory_order_relaxed);
     fresh->epoch = m_epoch;
-    fresh->new_from = fresh->held =
-        fresh->granules;  // all may be used before the lock's next holder knows it
+    // All may be used before the lock's next holder knows it.
+    fresh->new_from = fresh->held = fresh->granules;
     m_left_chunks.push(*fresh);
     for (std::size_t i = last + 1; i-- != 0;)
         leave(fresh->record(i * what.granules));

@@ -57,10 +57,9 @@ inline std::size_t slab_heap::claim(attempt& by, span_request const& what, std::
     reservation& r = *by.m_reservation;
     try_scoped_lock const lock(*this, by.may_wait);
     by.has_looked = lock && by.has_looked;
-    if (lock) {
-        std::size_t const have = detail::smaller(count, m_reservations.free_blocks(r, what));
-        by.m_blocks = count - claim_free(r, what, count - have);
-    }
+    if (lock)
+        by.m_blocks =
+            count - claim_free(r, what, saturating_subtract(count, m_reservations.free_blocks(r, what)));
     return count - detail::smaller(count, by.m_blocks);
 }
 
