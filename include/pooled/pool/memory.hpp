@@ -338,13 +338,13 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
         if (mine.has_looked) POOLED_RETHROW;
     }
     mine.may_wait = !is_done;
-    for (unsigned turn = 0; !is_done; platform::pause(turn++)) {
+    for (unsigned turn = 0; mine.may_wait; platform::pause(turn++)) {
         m_release.release_free();
         std::uint64_t const before = m_upstream.calls_ended();
         std::uint64_t const apart = m_slabs.apart();
         // If all objects are of one class, a bound that is just large enough for them suffices.
-        is_done = attempt(is_of_one_class) || (!is_of_one_class && attempt(true));
-        if (!is_done && !m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
+        if (attempt(is_of_one_class) || (!is_of_one_class && attempt(true))) break;
+        if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
     }
     if (mine.may_wait && m_options.touch_reserved) static_cast<void>(m_slabs.touch(mine));
     if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;

@@ -780,6 +780,15 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_for_which_upstream_has_no
     test::hooked_upstream upstream(books, [&](std::size_t) {
         if (!has_memory) throw std::bad_alloc();
     });
+    {
+        pooled::pool fresh{{.chunk_bytes = 1U << 20, .upstream = &upstream}};
+        void* const one = fresh.allocate(64);
+        has_memory = false;
+        preempted_holder holder(heap_of(fresh));
+        expect_wait(holder, [&] { EXPECT_NO_THROW(fresh.reserve_bytes(100, 1'504)) << "spans are free"; });
+        fresh.deallocate(one, 64);
+        has_memory = true;
+    }
     pooled::pool mine{{.upstream = &upstream}};
     auto const fill = [&mine](std::size_t bytes) {
         std::vector<void*> all;
