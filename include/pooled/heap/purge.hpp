@@ -20,7 +20,7 @@ namespace detail {
 inline std::size_t slab_heap::release_chunks(std::size_t most, bool may_wait, std::size_t step) noexcept {
     intrusive_list<chunk> released;
     std::size_t bytes = 0;
-    if (m_empty_bytes == 0 || most == 0) return 0;
+    if ((m_empty_bytes == 0 && !may_wait) || most == 0) return 0;
     upstream::call under_way(m_upstream);
     {
         try_scoped_lock const lock(*this, may_wait);

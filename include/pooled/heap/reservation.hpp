@@ -24,7 +24,7 @@ struct reservation {
     list_links<reservation> links{};
     std::size_t grown = 0;  // bytes of chunks that were added for it
     bool is_listed = false;
-    bool is_over = false;
+    bool is_resident = true;               // unless it took a span that was free; of its attempt
     observed<bool> is_settled{false};      // no reserve() is in progress for it; written without the lock
     void const* by = &t_upstream_calls();  // the thread of the reserve()
 

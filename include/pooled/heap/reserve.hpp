@@ -17,8 +17,10 @@
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 
-inline slab_heap::attempt::attempt(slab_heap& heap, std::array<class_index, 2> classes)
-    : m_heap(heap), m_reservation(::new(g_metadata.allocate(sizeof(reservation))) reservation{classes}) {
+inline slab_heap::attempt::attempt(slab_heap& heap, std::array<class_index, 2> classes, bool touches)
+    : m_heap(heap),
+      m_reservation(::new(g_metadata.allocate(sizeof(reservation))) reservation{classes}),
+      m_touches(touches && heap.m_upstream.is_system()) {
     if (try_scoped_lock const lock(heap, false); lock) heap.list(*m_reservation);
 }
 inline slab_heap::attempt::~attempt() {
@@ -42,16 +44,11 @@ inline void slab_heap::list(reservation& r) noexcept {
 
 template <class Missing>
 bool slab_heap::reserve(attempt& by, span_request const& what, Missing&& missing) {
-    while (std::size_t left = missing()) {
-        if (!m_upstream.may_give(saturating_multiply(left, what.bytes))) return false;
-        by.m_blocks += left;
-        while (left != 0) {
-            upstream::call under_way(m_upstream);
-            chunk* const fresh = take_or_note(what, under_way, m_mutex.is_stalled());
-            if (fresh == nullptr) return false;
-            by.m_reservation->grown += fresh->bytes;
-            left = leave(*fresh, under_way, what, &by, left);
-        }
+    while ((by.m_left = missing()) != 0) {
+        if (!m_upstream.may_give(saturating_multiply(by.m_left, what.bytes))) return false;
+        by.m_blocks += by.m_left;
+        while (by.m_left != 0)
+            if (extend(what, &by) == 0) return false;
     }
     return true;
 }
@@ -60,23 +57,21 @@ inline std::size_t slab_heap::claim(attempt& by, span_request const& what, std::
     reservation& r = *by.m_reservation;
     try_scoped_lock const lock(*this, by.may_wait);
     by.has_looked = lock && by.has_looked;
-    if (lock) {
-        list(r);
-        std::size_t const have = detail::smaller(count, m_reservations.free_blocks(r, what));
-        by.m_blocks = count - claim_free(r, what, count - have);
-    }
+    if (lock)
+        by.m_blocks =
+            count - claim_free(r, what, saturating_subtract(count, m_reservations.free_blocks(r, what)));
     return count - detail::smaller(count, by.m_blocks);
 }
 
 inline bool slab_heap::touch(attempt& by) noexcept {
-    if (!m_upstream.is_system()) return true;
+    if (!m_upstream.is_system() || by.m_reservation->is_resident) return true;
     slab_list& spans = by.m_reservation->free;
     for (std::size_t i = 0, end = 0; i == 0 || i < end; ++i) {
         upstream::call under_way(m_upstream);
         slab* s = nullptr;
         {
             try_scoped_lock const lock(*this, by.may_wait);
-            if (!lock) return by.m_touches = true, by.has_looked = false;
+            if (!lock) return by.has_looked = false;
             if (i == 0)
                 for ([[maybe_unused]] slab const& each : spans)
                     ++end;
@@ -109,10 +104,7 @@ inline void slab_heap::forget_reservations() noexcept {
 }
 inline void slab_heap::end_reservations() noexcept {
     for (reservation& r : m_reservations)
-        r.is_over = r.is_settled.acquire();
-    on_lock();  // what those have left is in m_chunks now, and others may be listed
-    for (reservation& r : m_reservations)
-        r.is_over ? end(r) : unreserve(r);
+        r.is_settled.acquire() ? (on_lock(), end(r)) : unreserve(r);  // what it left since is in m_chunks now
 }
 
 inline void slab_heap::forget_others() noexcept {
@@ -138,11 +130,13 @@ inline void slab_heap::settle(reservation& r) noexcept {
 
 inline std::size_t slab_heap::claim_free(reservation& r, span_request const& what,
                                          std::size_t count) noexcept {
+    list(r);
     while (count != 0) {
         slab* const s = find_unreserved(what);
         if (s == nullptr) break;
         slab& mine = hold(*s, what);
         mine.reserved_for = &r;
+        r.is_resident = false;
         r.free.push_front(mine);
         count -= detail::smaller(count, reservation_list::blocks_in(mine, what));
     }

@@ -43,12 +43,13 @@ public:
     }
 
     // Takes all chunks out, including those with blocks in use; return_chunks() returns them to upstream. Requires that no slab is in
-    // a list of its class, or that all classes are locked. False: another thread is in a purge(); the caller tries again, and holds no lock
-    // meanwhile. O(slabs).
+    // a list of its class, or that all classes are locked. False: another thread has spans in its hands; the caller tries again, and holds no
+    // lock meanwhile. O(slabs).
     [[nodiscard]] bool detach_all(intrusive_list<chunk>& all, upstream::call& under_way) noexcept {
+        std::uint64_t const before = apart();
         scoped_lock const lock(*this);
         end_reservations();  // under the same lock: a reserve() in progress must keep no span
-        if (m_lent_spans != 0) return false;
+        if (m_lent_spans != 0 || !was_alone(before)) return false;
         for (chunk& c : m_chunks) {
             under_way.begin(c.bytes);
             all.push_front(detach(c));
@@ -112,24 +113,13 @@ public:
 
     // More free spans, at least one that allocate() finds: returns their bytes, 0 when the bound does not allow it. Throws what upstream
     // throws; the heap is then as before. O(granules of a chunk).
-    [[nodiscard]] std::size_t grow(block_request const& what) {
-        upstream::call under_way(m_upstream);
-        span_request const wanted = span_for(what);
-        chunk* const fresh = take_or_note(wanted, under_way, m_mutex.is_stalled());
-        if (fresh == nullptr) return 0;
-        std::size_t const bytes = fresh->bytes;  // another thread may return it at once
-        if (try_scoped_lock const lock(*this, false); lock)
-            link(*fresh), under_way.settle();
-        else
-            leave(*fresh, under_way, wanted);
-        return bytes;
-    }
+    [[nodiscard]] std::size_t grow(block_request const& what) { return extend(span_for(what)); }
 
     // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
     class attempt {
     public:
         // Throws std::bad_alloc.
-        attempt(slab_heap& heap, std::array<class_index, 2> classes);
+        attempt(slab_heap& heap, std::array<class_index, 2> classes, bool touches = false);
         ~attempt();
         attempt& operator=(attempt&&) = delete;
 
@@ -142,7 +132,8 @@ public:
         slab_heap& m_heap;
         reservation* m_reservation;
         std::size_t m_blocks = 0;  // in free spans, as far as it knows
-        bool m_touches = false;    // new chunks, before anybody has them
+        std::size_t m_left = 0;    // how many are missing
+        bool m_touches;            // new chunks, before anybody has them
         std::uint32_t m_epoch = m_heap.m_epoch;
     };
 
@@ -300,12 +291,11 @@ private:
     // What is done without the lock while its holder does not run: heap/apart.hpp.
     [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
     void leave(slab& s) noexcept;
-    // `by` reserves so many spans of it that they hold `left` blocks: returns how many are missing. The last span has the rest.
-    std::size_t leave(chunk& fresh, upstream::call& under_way, span_request const& what,
-                      attempt* by = nullptr, std::size_t left = 0) noexcept;
+    // Does what grow() does. Of the new spans, `by` reserves so many that it misses no block, or all.
+    std::size_t extend(span_request const& what, attempt* by = nullptr);
     friend lockable;
     void on_lock() noexcept {
-        if (!m_left_chunks.empty() || !m_left_spans.empty()) [[unlikely]]
+        if (!m_left_chunks.empty() || !m_left_spans.empty() || !m_kept_spans.empty()) [[unlikely]]
             do_apart_slow();
     }
     void on_unlock() noexcept { on_lock(); }
@@ -472,6 +462,7 @@ private:
     static slab*& next_span(slab& s) noexcept { return s.links.next; }
     static chunk*& next_chunk(chunk& c) noexcept { return c.links.next; }
     push_list<slab, next_span> m_left_spans;
+    push_list<slab, next_span> m_kept_spans;  // reserved, or lent: for the lock's next holder alone
     push_list<chunk, next_chunk> m_left_chunks;
 };
 

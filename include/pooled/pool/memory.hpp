@@ -302,7 +302,7 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     std::size_t const all = saturating_multiply(count, what.bytes);
     if (all > m_upstream.max_bytes()) return false;
     if (all > k_max_reserved_bytes) POOLED_THROW(not_enough_memory(all));
-    slab_heap::attempt mine(m_slabs, {smaller, larger});
+    slab_heap::attempt mine(m_slabs, {smaller, larger}, m_options.touch_reserved);
     if (larger != k_exact) {
         m_caches.try_drain_slots();
         try_scoped_lock const lock(m_caches, false);
@@ -337,17 +337,17 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
                   (!m_options.touch_reserved || m_slabs.touch(mine) ||
                    m_slabs.reserve(mine, what, [&anew] { return std::exchange(anew, 0); }));
     }
-    POOLED_CATCH(...) {
+    POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
         if (mine.has_looked) POOLED_RETHROW;
     }
     mine.may_wait = !is_done;
-    for (unsigned turn = 0; !is_done; platform::pause(turn++)) {
+    for (unsigned turn = 0; mine.may_wait; platform::pause(turn++)) {
         m_release.release_free();
         std::uint64_t const before = m_upstream.calls_ended();
         std::uint64_t const apart = m_slabs.apart();
         // If all objects are of one class, a bound that is just large enough for them suffices.
-        is_done = attempt(is_of_one_class) || (!is_of_one_class && attempt(true));
-        if (!is_done && !m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
+        if (attempt(is_of_one_class) || (!is_of_one_class && attempt(true))) break;
+        if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
     }
     if (mine.may_wait && m_options.touch_reserved) static_cast<void>(m_slabs.touch(mine));
     if (are_apart && !reserve({k_exact, a.bytes, a.align}, k_exact, count)) return false;

@@ -731,6 +731,37 @@ TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_were_about_t
     EXPECT_TRUE(heap.is_valid());
 }
 
+// When upstream had no memory once, shorter spans serve until it has some again.
+TEST_F(slab_heap_test, takes_no_shorter_span_than_is_best_after_a_reservation_that_upstream_had_memory_for) {
+    bool has_memory = false;
+    test::hooked_upstream refusing(memory, [&](std::size_t) {
+        if (!has_memory) throw std::bad_alloc();
+    });
+    upstream source{&refusing, 0, false};
+    constexpr class_index k_6144 = class_for(6144, 8);
+    for (bool const is_held : {false, true}) {
+        slab_heap heap(shape_of(9 * k_granule_bytes), source);
+        has_memory = false;
+        EXPECT_THROW(static_cast<void>(heap.grow(k_48)), std::bad_alloc);
+        has_memory = true;
+        if (is_held) heap.lock();
+        std::thread([&] { EXPECT_TRUE(reserve(heap, heap.span_for(k_48), 1)); }).join();
+        if (is_held) heap.unlock();
+        slab* const whole = heap.allocate(k_6144);
+        ASSERT_NE(whole, nullptr);
+        EXPECT_EQ(heap.allocate(k_6144), nullptr) << "one granule is left; held: " << is_held;
+        heap.deallocate(*whole);
+    }
+}
+
+// As few as if they came one after the other: what lies between them is free.
+TEST_F(slab_heap_test, reserves_blocks_of_a_large_alignment_in_no_more_memory_than_they_need) {
+    slab_heap heap(shape_of(64 * k_mib), from);
+    constexpr std::size_t k_align = k_mib / 2;
+    EXPECT_TRUE(reserve(heap, heap.span_for({k_exact, k_align + k_granule_bytes, k_align}), 100));
+    EXPECT_LE(memory.bytes(), 128 * k_mib);
+}
+
 // Also what was not part of the heap yet.
 TEST_F(slab_heap_test, forgets_in_a_forked_child_what_other_threads_had_left_while_they_reserved) {
     slab_heap heap(shape_of(k_slab_bytes), from);

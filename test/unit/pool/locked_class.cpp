@@ -33,6 +33,7 @@
 #include <vector>
 
 #ifdef __linux__
+#include <pthread.h>
 #include <sys/resource.h>
 #endif
 
@@ -48,7 +49,7 @@ struct record_access::of<struct of_this_test> {
         return heap.m_left_spans.take_all();
     }
     static void end_apart(slab_heap& heap, slab* left) {
-        EXPECT_TRUE(heap.m_left_spans.push_first(*left));
+        EXPECT_TRUE(left == nullptr || heap.m_left_spans.push_first(*left));
         heap.m_apart.fetch_sub(1);
     }
     // The calling thread ends, and is preempted when it has left its cache of the pool, before it tells the lock's holder so.
@@ -666,6 +667,116 @@ void expect_wait(preempted_holder& holder, Work const& work) {
     EXPECT_TRUE(holder.leave());
     working.join();
 }
+
+// What is refused without the lock may fit once the lock's next holder knows what is free: a chunk returns to upstream first.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_refuses_no_reserve_for_which_a_free_chunk_makes_room) {
+    pooled::pool mine{{.max_bytes = std::size_t{1} << 20, .chunk_bytes = std::size_t{256} << 10}};
+    void* const p = mine.allocate(200'000);
+    preempted_holder holder(heap_of(mine));
+    std::thread([&] { mine.deallocate(p, 200'000); }).join();
+    expect_wait(holder, [&] { EXPECT_NO_THROW(mine.reserve_bytes(1, 900'000)); });
+    EXPECT_TRUE(test::is_valid(mine));
+}
+
+// A thread that is preempted while it looks for a span has all that were left in its hands.
+TEST_F(a_lock_of_a_class, of_the_heap_that_was_held_hides_nothing_that_is_reserved) {
+    constexpr std::size_t k_count = 5'000;
+    test::counting_upstream upstream;
+    pooled::pool mine{{.upstream = &upstream}};
+    std::vector<void*> all{mine.allocate(64)};
+    preempted_holder holder(heap_of(mine));
+    std::thread([&] { mine.reserve_bytes(k_count, 64); }).join();
+    slab* const left = record_access::of<of_this_test>::begin_apart(heap_of(mine));
+    EXPECT_TRUE(holder.leave());
+    std::size_t const calls = upstream.allocations();
+    while (all.size() != 1 + k_count)
+        all.push_back(mine.allocate(64));
+    EXPECT_EQ(upstream.allocations(), calls);
+    record_access::of<of_this_test>::end_apart(heap_of(mine), left);
+    for (void* const p : all)
+        mine.deallocate(p, 64);
+    EXPECT_TRUE(test::is_valid(mine));
+}
+
+// It would put spans back whose records are gone.
+TEST_F(a_lock_of_a_class, of_the_heap_detaches_no_chunk_of_which_a_thread_without_it_has_spans) {
+    test::counting_upstream memory;
+    upstream from{&memory, 0, false};
+    slab_heap heap({.pool_id = 60'000,
+                    .is_shared = true,
+                    .has_small_slabs = false,
+                    .chunk_bytes = std::size_t{1} << 20,
+                    .starts_small = false},
+                   from);
+    heap.lock();
+    std::thread([&] { EXPECT_NE(heap.grow(block_request(0, 16, 16)), 0U); }).join();
+    slab* const left = record_access::of<of_this_test>::begin_apart(heap);
+    heap.unlock();
+    intrusive_list<chunk> all;
+    upstream::call under_way(from);
+    EXPECT_FALSE(heap.detach_all(all, under_way));
+    record_access::of<of_this_test>::end_apart(heap, left);
+    EXPECT_TRUE(heap.detach_all(all, under_way));
+    EXPECT_NE(heap.return_chunks(all, under_way, slab_heap::refused::abandon), 0U);
+}
+
+#ifdef __linux__
+// No more memory than is asked for, each page of which is resident.
+TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_lets_a_reserve_touch_what_it_takes) {
+    constexpr std::size_t k_count = 5'000;
+    pooled::pool mine{{.name = "touched", .touch_reserved = true}};
+    std::vector<void*> all{mine.allocate(1'504)};
+    std::uint64_t const before = mine.stats().upstream_bytes;
+    preempted_holder holder(heap_of(mine));
+    std::thread([&] { mine.reserve_bytes(k_count, 1'504); }).join();
+    EXPECT_TRUE(holder.leave());
+    EXPECT_LE(mine.stats().upstream_bytes - before, k_count * 1'504 + (3U << 20));
+    all.reserve(1 + k_count);
+    auto const faults = [] {
+        rusage now{};
+        ::getrusage(RUSAGE_THREAD, &now);
+        return now.ru_minflt;
+    };
+    long const first = faults();
+    while (all.size() != 1 + k_count) {
+        all.push_back(mine.allocate(1'504));
+        static_cast<std::byte*>(all.back())[700] = std::byte{1};
+    }
+    EXPECT_LE(faults() - first, 100);
+    for (void* const p : all)
+        mine.deallocate(p, 1'504);
+    EXPECT_TRUE(test::is_valid(mine));
+}
+
+// The unwinding of a cancelled thread is no failure of upstream.
+TEST_F(a_lock_of_a_class, that_is_held_lets_a_thread_be_cancelled_that_reserves) {
+    test::counting_upstream books;
+    std::atomic<bool> may_return{true};
+    std::atomic<bool> is_in{false};
+    test::hooked_upstream upstream(books, [&](std::size_t) {
+        for (is_in = !may_return; !may_return;)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));  // a cancellation point
+    });
+    pooled::pool mine{{.upstream = &upstream}};
+    mine.deallocate(mine.allocate(64), 64);
+    preempted_holder holder(mine);
+    may_return = false;
+    pthread_t thread{};
+    auto const reserve = [](void* pool) -> void* {
+        static_cast<pooled::pool*>(pool)->reserve_bytes(100'000, 64);
+        return nullptr;
+    };
+    ASSERT_EQ(::pthread_create(&thread, nullptr, reserve, &mine), 0);
+    while (!is_in)
+        std::this_thread::yield();
+    ::pthread_cancel(thread);
+    void* result = nullptr;
+    EXPECT_EQ(::pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+    EXPECT_TRUE(holder.leave());
+    EXPECT_TRUE(test::is_valid(mine));
+}
+#endif
 
 TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_that_would_be_refused_without_its_blocks) {
     pooled::pool mine{{.max_bytes = std::size_t{2} << 20}};
