@@ -3,10 +3,11 @@
 
 // What is kept for each block and each reference while a graph is built: few bits, since there are tens of millions.
 //
-//   entries   | target | word | last |   of all blocks in order, packed; `last` ends those of a block
-//   groups    of 32 blocks: where their entries begin, and which of them have any
+//   entries   | degrees | target | word | target | word | …    of each 64 blocks, packed
+//   groups    where those of each 64 blocks begin
 //
-// To find the entries of a block, those of the blocks before it in its group are passed: O(entries of the group).
+// A degree has three bits, each in a word for all 64; 7: the first entry is the number. Where a block's entries lie is guessed before its
+// degree is there, so that a step of a walk in random order waits for memory once, and those from several blocks at once.
 
 #include "heap.hpp"
 
@@ -14,9 +15,12 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
-#include <optional>
+#include <span>
 
 namespace poolheap {
+
+// A read whose value nobody waits for. Prefetches are dropped where the address needs a walk through page tables.
+inline void fetch(void const* at) { static_cast<void>(*static_cast<char const volatile*>(at)); }
 
 struct edge {
     block_index target = k_no_block;
@@ -29,76 +33,153 @@ public:
     // A block's edges from one of them on, which are their own iterator.
     class edges {
     public:
-        edges(edge_list const& of, std::size_t at) : m_of(&of), m_at(at) {
-            if (at != k_end) m_entry = of.entry(at);
-        }
+        edges(edge_list const& of, std::size_t at, std::size_t count) : m_of(&of), m_at(at), m_left(count) {}
         edge operator*() const {
-            return {static_cast<block_index>(m_entry >> 4), static_cast<unsigned>(m_entry >> 1 & 7)};
+            std::uint64_t const found = m_of->entry(m_at);
+            return {static_cast<block_index>(found >> 3), static_cast<unsigned>(found & 7)};
         }
-        edges& operator++() { return *this = {*m_of, m_entry & 1 ? k_end : m_at + 1}; }
-        bool operator==(std::default_sentinel_t) const { return m_at == k_end; }
+        edges& operator++() {
+            m_at += m_of->m_bits, --m_left;
+            return *this;
+        }
+        bool operator==(std::default_sentinel_t) const { return m_left == 0; }
         [[nodiscard]] edges begin() const { return *this; }
         [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
     private:
         edge_list const* m_of;
-        std::size_t m_at;
-        std::uint64_t m_entry = 0;
+        std::size_t m_at, m_left;
     };
 
     explicit edge_list(std::size_t blocks)
-        : m_bits(static_cast<unsigned>(std::bit_width(blocks)) + 4), m_groups(blocks / 32 + 1) {
+        : m_bits(static_cast<unsigned>(std::bit_width(blocks)) + 3),
+          m_group_count(blocks / k_guessed * k_guesses + k_guesses) {
+        m_groups.reserve(m_group_count + 1);
+        use_huge_pages(m_groups);
         m_entries.reserve(4 * blocks * m_bits / 8);  // of address space: pages count when they are written
+        use_huge_pages(m_entries);
     }
     // Sources ascend. Words that lead to the same block mostly are neighbours: the two of a shared_ptr, the links of a node.
     void add(block_index source, block_index target, std::uint64_t offset) {
-        group& g = m_groups[source / 32];
-        bool const is_first = !has(source);
-        if (is_first) m_degree = 0;
-        for (std::size_t i = 1; i <= std::min<std::size_t>(m_degree, 4); ++i)
-            if (std::uint64_t const known = entry(m_count - i); known >> 4 == target)
-                return put(m_count - i, known | edge::k_elsewhere << 1);
-        if (g.has == 0) g.first = m_count;
-        g.has |= 1U << source % 32;
-        if (!is_first) put(m_count - 1, entry(m_count - 1) & ~std::uint64_t{1});
-        auto const word = std::min<std::uint64_t>(offset / 8, edge::k_elsewhere);
-        m_entries.resize((m_count + 1) * m_bits / 8 + 8);
-        put(m_count++, std::uint64_t{target} << 4 | word << 1 | 1);
-        ++m_degree;
+        begin_groups(source / k_group + 1);
+        degrees all = degrees_of(source);
+        std::uint64_t const degree = all[source];
+        if (degree == 0) m_begin = m_end;
+        for (std::size_t at = m_end; at != m_begin && at + 4 * m_bits != m_end;)
+            if (std::uint64_t const known = entry(at -= m_bits); known >> 3 == target)
+                return put(at, known | edge::k_elsewhere);
+        if (degree < k_many) {
+            all.set(source, degree + 1);
+            std::memcpy(m_entries.data() + m_groups.back(), &all, sizeof all);
+        }
+        if (degree + 1 == k_many) {
+            append(0);
+            for (std::size_t at = m_end; (at -= m_bits) != m_begin;)
+                put(at, entry(at - m_bits));
+            m_begin += m_bits;
+        }
+        append(std::uint64_t{target} << 3 | std::min<std::uint64_t>(offset / 8, edge::k_elsewhere));
+        if (degree + 1 >= k_many) put(m_begin - m_bits, (m_end - m_begin) / m_bits);
     }
-    [[nodiscard]] bool has(block_index b) const { return (m_groups[b / 32].has >> b % 32 & 1) != 0; }
+    // After the last one.
+    void settle() {
+        begin_groups(m_group_count + 1);
+        for (std::size_t i = 0; i <= m_group_count; i += k_guesses)
+            m_guesses.push_back(m_groups[i]);
+    }
+    // Of a block that is not behind the last source, until the list is settled.
+    [[nodiscard]] bool has(block_index b) const { return degrees_of(b)[b] != 0; }
     [[nodiscard]] edges operator[](block_index b) const {
-        if (!has(b)) return {*this, k_end};
-        std::size_t at = m_groups[b / 32].first;
-        for (int before = std::popcount(m_groups[b / 32].has & ((1U << b % 32) - 1)); before != 0; ++at)
-            before -= static_cast<int>(entry(at) & 1);
-        return {*this, at};
+        degrees const all = degrees_of(b);
+        std::uint64_t before = (std::uint64_t{1} << b % k_group) - 1;
+        std::size_t at = 8 * (m_groups[b / k_group] + sizeof all);
+        for (std::uint64_t many = all.bits[0] & all.bits[1] & all.bits[2] & before; many != 0;
+             many &= many - 1) {
+            std::uint64_t const next = many & -many;
+            at += all.sum(before & (next - 1)) * m_bits;
+            at += (entry(at) + 1) * m_bits;
+            before &= ~(next | (next - 1));
+        }
+        at += all.sum(before) * m_bits;
+        std::size_t const degree = all[b];
+        if (degree == k_many) return {*this, at + m_bits, entry(at)};
+        return {*this, at, degree};
+    }
+    // What the edges of these blocks need, into the processor's cache: where that lies is guessed, from numbers that mostly are there.
+    void fetch(std::span<block_index const> blocks) const {
+        for (block_index const b : blocks) {
+            poolheap::fetch(&m_groups[b / k_group]);
+            std::size_t const first = m_guesses[b / k_guessed], bytes = m_guesses[b / k_guessed + 1] - first;
+            std::uint8_t const* const group =
+                &m_entries[first + bytes * (b % k_guessed / k_group) / k_guesses];
+            poolheap::fetch(group);
+            poolheap::fetch(group + sizeof(degrees) +
+                            (bytes / k_guesses - sizeof(degrees)) * (b % k_group) / k_group);
+        }
     }
 
 private:
-    static constexpr std::size_t k_end = ~std::size_t{0};
-    struct [[gnu::packed]] group {
-        std::size_t first = 0;
-        std::uint32_t has = 0;
+    static constexpr block_index k_group = 64, k_guesses = 1024, k_guessed = k_guesses * k_group;
+    static constexpr unsigned k_many = 7;
+    struct degrees {
+        std::uint64_t bits[3];
+
+        [[nodiscard]] unsigned operator[](block_index b) const {
+            b %= k_group;
+            return static_cast<unsigned>((bits[0] >> b & 1) | (bits[1] >> b & 1) << 1 |
+                                         (bits[2] >> b & 1) << 2);
+        }
+        void set(block_index b, std::uint64_t degree) {
+            for (unsigned i = 0; i < 3; ++i)
+                bits[i] = (bits[i] & ~(std::uint64_t{1} << b % k_group)) | (degree >> i & 1) << b % k_group;
+        }
+        // Of some of the blocks.
+        [[nodiscard]] std::size_t sum(std::uint64_t of) const {
+            return static_cast<std::size_t>(std::popcount(bits[0] & of) + 2 * std::popcount(bits[1] & of) +
+                                            4 * std::popcount(bits[2] & of));
+        }
     };
 
-    [[nodiscard]] std::uint64_t entry(std::size_t i) const {
-        std::uint64_t found;
-        std::memcpy(&found, m_entries.data() + i * m_bits / 8, sizeof found);
-        return found >> i * m_bits % 8 & ((std::uint64_t{1} << m_bits) - 1);
+    [[nodiscard]] degrees degrees_of(block_index b) const {
+        degrees found;
+        std::memcpy(&found, m_entries.data() + m_groups[b / k_group], sizeof found);
+        return found;
     }
-    void put(std::size_t i, std::uint64_t value) {
+    [[nodiscard]] std::uint64_t entry(std::size_t at) const {
         std::uint64_t found;
-        std::uint8_t* const at = m_entries.data() + i * m_bits / 8;
-        std::memcpy(&found, at, sizeof found);
-        found ^= (entry(i) ^ value) << i * m_bits % 8;
-        std::memcpy(at, &found, sizeof found);
+        std::memcpy(&found, m_entries.data() + at / 8, sizeof found);
+        return found >> at % 8 & ((std::uint64_t{1} << m_bits) - 1);
+    }
+    void put(std::size_t at, std::uint64_t value) {
+        std::uint64_t found;
+        std::memcpy(&found, m_entries.data() + at / 8, sizeof found);
+        found ^= (entry(at) ^ value) << at % 8;
+        std::memcpy(m_entries.data() + at / 8, &found, sizeof found);
+    }
+    void append(std::uint64_t value) {
+        put(m_end, value);
+        m_end += m_bits;
+        grow();
+    }
+    void begin_groups(std::size_t count) {
+        while (m_groups.size() < count) {
+            m_groups.push_back((m_end + 7) / 8);
+            m_end = 8 * (m_groups.back() + sizeof(degrees));
+            grow();
+        }
+    }
+    // Zeros to write to: degrees and an entry, and what else is read with it.
+    void grow() {
+        if (std::size_t const least = m_end / 8 + sizeof(degrees) + 16; m_entries.size() < least)
+            m_entries.resize(least + 4096);
     }
 
     unsigned m_bits;
-    std::vector<group> m_groups;
-    std::vector<std::uint8_t> m_entries;    // with eight bytes more than are used
-    std::size_t m_count = 0, m_degree = 0;  // of all entries; of those of the last source
+    std::size_t m_group_count;
+    std::vector<std::size_t> m_groups;   // in bytes; behind the last, the end
+    std::vector<std::size_t> m_guesses;  // some of these, so few that they stay in the cache
+    std::vector<std::uint8_t> m_entries;
+    std::size_t m_end = 0, m_begin = 0;  // in bits: of all entries; where those of the last source begin
 };
 
 // Blocks that are still to be looked at: the last ones first, and what is too much for that in their order.
@@ -112,15 +193,16 @@ public:
         m_marked[b / 64] |= std::uint64_t{1} << b % 64;
         m_next = std::min(m_next, std::size_t{b} / 64);
     }
-    [[nodiscard]] std::optional<block_index> pop() {
+    // Some of them, until the next call; none: nothing is left.
+    [[nodiscard]] std::span<block_index const> take() {
         for (; m_stack.empty() && m_next < m_marked.size(); ++m_next)
             for (std::uint64_t& word = m_marked[m_next]; word != 0; word &= word - 1)
                 m_stack.push_back(static_cast<block_index>(m_next * 64) +
                                   static_cast<block_index>(std::countr_zero(word)));
-        if (m_stack.empty()) return {};
-        block_index const b = m_stack.back();
-        m_stack.pop_back();
-        return b;
+        std::size_t const count = std::min(m_stack.size(), std::size(m_taken));
+        std::copy_n(m_stack.end() - static_cast<std::ptrdiff_t>(count), count, m_taken);
+        m_stack.resize(m_stack.size() - count);
+        return {m_taken, count};
     }
 
 private:
@@ -129,6 +211,7 @@ private:
     std::size_t m_blocks;
     std::vector<block_index> m_stack;
     std::vector<std::uint64_t> m_marked;
+    block_index m_taken[16];
     std::size_t m_next = 0;  // no word before it has a mark
 };
 

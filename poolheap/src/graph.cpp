@@ -28,9 +28,11 @@ graph::graph(image const& from, heap const& blocks, naming& names)
       m_names(names),
       m_types(names.name_all()),
       m_edges(size()),
+      m_reachable(size(), false),
       m_typed(size()),
       m_labelled(size()),
-      m_raw(size()) {
+      m_raw(size()),
+      m_reached(size()) {
     for (type_id_t id = 0; id < names.types(); ++id)
         m_is_open.push_back(names[id].kind == kind::buffer);
     find_references();
@@ -41,15 +43,16 @@ graph::graph(image const& from, heap const& blocks, naming& names)
     for (block_index b = 0; b < size(); ++b)
         if (is_label(b)) queue(b);
     spread(true);
-    while (auto const source = m_raw.pop())
-        reader().in_block(*source, [&](std::uint64_t offset, block_index target, address) {
-            if (name_target(*source, offset, target, true)) queue(target);
-        });
+    for (auto next = m_raw.take(); !next.empty(); next = m_raw.take())
+        for (block_index const source : next)
+            reader().in_block(source, [&](std::uint64_t offset, block_index target, address) {
+                if (name_target(source, offset, target, true)) queue(target);
+            });
     spread(true);
     name_by_roots(false);
     spread(true);
-    m_typed = m_labelled = m_raw = worklist(0);
-    m_reachable = reached();
+    reach(m_reachable, m_reached);
+    m_typed = m_labelled = m_raw = m_reached = worklist(0);
 }
 
 // ---- references
@@ -60,10 +63,11 @@ void graph::find_references() {
         if (source == target) return;
         m_edges.add(source, target, offset);
         // What lies behind its holder is named before it is read.
-        if (is_open(target) && !is_label(source) && name_target(source, offset, target, false) &&
+        if (!is_open(source) && !is_label(source) && name_target(source, offset, target, false) &&
             target < source && !is_label(target))
             queue(target);
     });
+    m_edges.settle();
 }
 
 // ---- names of what does not name itself
@@ -113,6 +117,11 @@ type_id_t graph::buffer_of(std::uint32_t owner, type_id_t what) {
 bool graph::name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named) {
     if (source == target || !is_open(target) || is_open(source)) return false;
     type_id_t const of = m_types[source];
+    std::array const key{std::uint64_t{of} << 32 | std::uint64_t{m_types[target]} << 16 | 1, offset};
+    if (key == m_last_named) {
+        m_types[target] = m_last_name;
+        return true;
+    }
     type const& t = m_names[of];
     member const at = t.is_nameless() ? member() : m_names.at(of, offset);
     // A plain pointer is an iterator, a view, a way back: it owns nothing if something else leads there.
@@ -121,26 +130,36 @@ bool graph::name_target(block_index source, std::uint64_t offset, block_index ta
         return false;
     }
     give(target, holder_of(of, offset), at.pointee);
+    m_last_named = key, m_last_name = m_types[target];
     return true;
 }
 
-// Walks from what became named to the buffers that it holds, until nothing changes.
+// Walks from what became named to the buffers that it holds, until nothing changes. What is reachable is marked on the way: in a walk in
+// random order, each step waits for memory.
 void graph::spread(bool are_labels_spread) {
     reference_reader reader = this->reader();
     for (;;) {
-        auto source = m_typed.pop();
-        if (!source && are_labels_spread) source = m_labelled.pop();
-        if (!source) return;
-        auto const name = [&](std::uint64_t offset, block_index target, address = 0) {
-            if (name_target(*source, offset, target, false)) queue(target);
-        };
-        bool is_read = false;
-        for (auto const [target, word] : edges(*source))
-            if (word != edge::k_elsewhere || is_label(*source))
-                name(std::uint64_t{8} * word, target);
-            else
-                is_read |= is_open(target);
-        if (is_read) reader.in_block(*source, name);
+        auto next = m_typed.take();
+        if (next.empty() && are_labels_spread) next = m_labelled.take();
+        if (next.empty()) return;
+        m_edges.fetch(next);
+        for (block_index const source : next) {
+            auto const name = [&](std::uint64_t offset, block_index target, address = 0) {
+                return name_target(source, offset, target, false) && queue(target);
+            };
+            bool is_read = false;
+            for (auto const [target, word] : edges(source)) {
+                fetch(&m_types[target]);
+                m_edges.fetch({&target, 1});
+                bool const is_known = word != edge::k_elsewhere || is_label(source);
+                bool const is_queued = is_known && name(std::uint64_t{8} * word, target);
+                is_read |= !is_known && is_open(target);
+                if (!m_reachable[source] || m_reachable[target]) continue;
+                m_reachable[target] = true;
+                if (!is_queued && has_edges(target)) m_reached.push(target);
+            }
+            if (is_read) reader.in_block(source, name);
+        }
     }
 }
 
@@ -254,22 +273,32 @@ void graph::find_roots() {
     std::ranges::stable_sort(m_root_references, {}, [&](root_reference const& r) {
         return std::pair(m_roots[r.from].kind, r.from);
     });
+    for (root_reference const& r : m_root_references) {
+        if (!m_reachable[r.target]) m_reached.push(r.target);
+        m_reachable[r.target] = true;
+    }
+}
+
+void graph::reach(std::vector<bool>& found, worklist& next) const {
+    for (auto sources = next.take(); !sources.empty(); sources = next.take()) {
+        m_edges.fetch(sources);
+        for (block_index const source : sources)
+            for (auto const [to, word] : edges(source)) {
+                if (found[to]) continue;
+                found[to] = true;
+                if (has_edges(to)) next.push(to);
+            }
+    }
 }
 
 std::vector<bool> graph::reached(std::vector<bool> const& without) const {
     std::vector<bool> found = without;
-    found.resize(size(), false);
     worklist next(size());
-    auto const reach = [&](block_index b) {
-        if (!found[b] && has_edges(b)) next.push(b);
-        found[b] = true;
-    };
     for (root_reference const& r : m_root_references) {
-        reach(r.target);
-        while (auto const b = next.pop())
-            for (auto const [to, word] : edges(*b))
-                reach(to);
+        if (!found[r.target]) next.push(r.target);
+        found[r.target] = true;
     }
+    reach(found, next);
     return found;
 }
 

@@ -12,6 +12,7 @@
 #include "naming.hpp"
 #include "references.hpp"
 
+#include <array>
 #include <unordered_map>
 
 namespace poolheap {
@@ -56,7 +57,7 @@ public:
     [[nodiscard]] bool has_edges(block_index b) const { return m_edges.has(b); }
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
     // What the roots reach without what is marked, and the marks: the others would be freed with these.
-    [[nodiscard]] std::vector<bool> reached(std::vector<bool> const& without = {}) const;
+    [[nodiscard]] std::vector<bool> reached(std::vector<bool> const& without) const;
     [[nodiscard]] std::size_t size() const { return m_heap.blocks.size(); }  // of slots
     [[nodiscard]] bool is_block(block_index b) const { return m_heap.blocks[b]; }
     [[nodiscard]] block operator[](block_index b) const { return m_heap[b]; }
@@ -85,6 +86,8 @@ public:
 
 private:
     void find_references();
+    // From what is in the list on; all of that is in `found`.
+    void reach(std::vector<bool>& found, worklist& next) const;
 
     void find_roots();
     void scan_range(address begin, address end, auto&& root_of);
@@ -100,8 +103,9 @@ private:
     }
     // True if `target` was open and now is named by what leads to it.
     bool name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named);
-    void queue(block_index b) {
+    bool queue(block_index b) {
         if (has_edges(b)) (is_label(b) ? m_labelled : m_typed).push(b);
+        return true;
     }
     void name_by_roots(bool are_owners);
     void spread(bool are_labels_spread);
@@ -127,7 +131,11 @@ private:
     std::unordered_map<std::uint64_t, type_id_t> m_buffers;  // by owner and type
     // Blocks that became named behind the scan; those that have a type, and those that have a label instead.
     worklist m_typed, m_labelled;
-    worklist m_raw;  // with plain pointers to nameless buffers
+    worklist m_raw;      // with plain pointers to nameless buffers
+    worklist m_reached;  // blocks that are marked as reachable, while their edges may lead to others
+    // What name_target found last: neighbours in a list are alike.
+    std::array<std::uint64_t, 2> m_last_named{};
+    type_id_t m_last_name = k_buffer;
 };
 
 }  // namespace poolheap

@@ -312,7 +312,7 @@ void heap::index() {
             m_slab_of_slot.push_back(i);
 }
 
-heap::hit heap::find(address a) const noexcept {
+heap::hit heap::slot_of(address a) const noexcept {
     auto const after = std::ranges::upper_bound(pool_memory, a, {}, &range::first);
     if (after == pool_memory.begin() || a >= std::prev(after)->second) return {};
     auto const nth = static_cast<std::size_t>(after - pool_memory.begin()) - 1;
@@ -324,8 +324,7 @@ heap::hit heap::find(address a) const noexcept {
     slab const& s = slabs[i];
     if (a < s.begin || a >= s.end()) return {};
     std::uint64_t const slot = (a - s.begin) / s.bytes;
-    auto const index = s.first + static_cast<block_index>(slot);
-    return blocks[index] ? hit{index, s.begin + slot * s.bytes} : hit{};
+    return {s.first + static_cast<block_index>(slot), s.begin + slot * s.bytes};
 }
 
 block heap::operator[](block_index b) const noexcept {

@@ -23,7 +23,16 @@
 #include <utility>
 #include <vector>
 
+#include <sys/mman.h>
+
 namespace poolheap {
+
+// Of an array in which walks will jump about, before it has pages: a step then does not wait for page tables, too.
+template <class T>
+void use_huge_pages(std::vector<T>& reserved) {
+    auto const begin = reinterpret_cast<std::uintptr_t>(reserved.data()) & -std::uintptr_t{4096};
+    if (begin != 0) ::madvise(reinterpret_cast<void*>(begin), reserved.capacity() * sizeof(T), MADV_HUGEPAGE);
+}
 
 class image;
 using address = std::uint64_t;
@@ -71,7 +80,12 @@ public:
         block_index index = k_no_block;
         address begin = 0;
     };
-    [[nodiscard]] hit find(address a) const noexcept;
+    [[nodiscard]] hit find(address a) const noexcept {
+        hit const found = slot_of(a);
+        return found.index != k_no_block && blocks[found.index] ? found : hit{};
+    }
+    // The same, also of a slot without a block.
+    [[nodiscard]] hit slot_of(address a) const noexcept;
     [[nodiscard]] block operator[](block_index b) const noexcept;
     [[nodiscard]] block_state state(block_index b) const {
         auto const other = others.find(b);

@@ -28,7 +28,7 @@ public:
         m_highest = in.slabs.back().end();
     }
 
-    [[nodiscard]] block_index target(address word) const { return find(word).index; }
+    [[nodiscard]] block_index target(address word) const { return m_heap.find(word).index; }
 
     // visit(address where, block_index target, address word) for each reference in a range; holes are left out.
     template <class Visit>
@@ -37,10 +37,18 @@ public:
         while (begin + k_word <= end) {
             std::size_t const wanted = std::min<std::size_t>(k_window, (end - begin) / k_word * k_word);
             std::size_t const words = load(begin, wanted);
-            for (std::size_t i = 0; i < words; ++i) {
-                heap::hit const to = find(m_window[i]);
-                if (to.index != k_no_block && !is_end(to, i, words))
-                    visit(begin + i * k_word, to.index, m_window[i]);
+            // Some at once, so that they wait for memory together.
+            for (std::size_t first = 0; first < words; first += k_together) {
+                std::size_t const last = std::min(first + k_together, words);
+                std::size_t count = 0;
+                std::pair<std::size_t, heap::hit> hits[k_together];
+                for (std::size_t i = first; i < last; ++i)
+                    if (may_lead_to_block(m_window[i])) hits[count++] = {i, m_heap.slot_of(m_window[i])};
+                for (auto& [i, to] : std::span(hits, count))
+                    if (to.index != k_no_block && !m_heap.blocks[to.index]) to = {};
+                for (auto const& [i, to] : std::span(hits, count))
+                    if (to.index != k_no_block && !is_end(to, i, words))
+                        visit(begin + i * k_word, to.index, m_window[i]);
             }
             begin += words * k_word;
             if (words * k_word < wanted) begin = begin / k_page * k_page + k_page;
@@ -96,10 +104,11 @@ public:
 private:
     static constexpr std::size_t k_word = 8;
     static constexpr std::size_t k_page = 4096;
+    static constexpr std::size_t k_together = 32;
     static constexpr std::size_t k_window = std::size_t{1} << 18;
 
-    [[nodiscard]] heap::hit find(address word) const {
-        return word - m_lowest < m_highest - m_lowest ? m_heap.find(word) : heap::hit{};
+    [[nodiscard]] bool may_lead_to_block(address word) const {
+        return word - m_lowest < m_highest - m_lowest;
     }
 
     // A vector's end may be the begin of the next block, and no reference to it: begin, end and capacity are (b, e, e), (b, between, e), or
@@ -108,8 +117,7 @@ private:
     [[nodiscard]] bool is_end(heap::hit const& to, std::size_t i, std::size_t words) const {
         std::uint64_t const* const w = m_window.data() + i;
         if (*w != to.begin || i == 0) return false;
-        bool const is_behind_begin = w[-1] - m_lowest < m_highest - m_lowest;
-        if (!is_behind_begin) return false;
+        if (!may_lead_to_block(w[-1])) return false;
         heap::hit const before = m_heap.find(*w - 1);
         if (before.index == k_no_block) return false;
         bool const is_capacity = i >= 2 && w[-2] == before.begin && w[-2] <= w[-1] && w[-1] <= *w;

@@ -237,7 +237,10 @@ address image_naming::owned_by(block_index b, type_id_t id, std::span<std::uint6
 }
 
 std::vector<type_id_t> image_naming::name_all() {
-    std::vector<type_id_t> ids(m_heap.blocks.size(), k_buffer);
+    std::vector<type_id_t> ids;
+    ids.reserve(m_heap.blocks.size());
+    use_huge_pages(ids);
+    ids.resize(m_heap.blocks.size(), k_buffer);
     reference_reader reader(m_image, m_heap);
     reader.first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
         ids[b] = type_by_words(b, words);

@@ -188,12 +188,14 @@ TEST(Edges, PackedEntriesReadBackAsTheyWere) {
             edges.add(source, target, 8 * word);
             expected[source].emplace_back(target, std::min(word, edge::k_elsewhere));
         }
+    edges.settle();
     for (block_index b = 0; b < k_blocks; ++b) {
         std::vector<std::pair<block_index, unsigned>> found;
         for (auto const [target, word] : edges[b])
             found.emplace_back(target, word);
         ASSERT_EQ(found, expected[b]) << b;
         ASSERT_EQ(edges.has(b), !found.empty()) << b;
+        edges.fetch({&b, 1});
     }
 }
 
@@ -203,10 +205,11 @@ TEST(Worklist, GivesEachBlockOnceHoweverManyThereAre) {
     std::vector<int> times(k_blocks, 0);
     for (block_index b = k_blocks; b-- > 1;)
         next.push(b);
-    while (auto const b = next.pop()) {
-        ++times[*b];
-        if (*b == 200'000) next.push(0);
-    }
+    for (auto some = next.take(); !some.empty(); some = next.take())
+        for (block_index const b : some) {
+            ++times[b];
+            if (b == 200'000) next.push(0);
+        }
     EXPECT_EQ(std::ranges::count(times, 1), k_blocks);
 }
 
