@@ -81,7 +81,8 @@ public:
 
     // False: another thread has a lock, and perhaps does not run, or is still inside.
     bool try_leave_bound() noexcept {
-        try_scoped_lock const lock(m_caches); return !lock || m_searches != 0 || m_caches.leave_bound();
+        try_scoped_lock const lock(m_caches);
+        return !lock || m_searches != 0 || m_caches.leave_bound();
     }
     // `c`: that of the block's slab. True: the pool is closed, and that was its last reference.
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
