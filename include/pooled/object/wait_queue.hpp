@@ -28,8 +28,7 @@ class wait_queue;
 class waiter {
 public:
     waiter() noexcept = default;
-    waiter(waiter const&) = delete;
-    waiter& operator=(waiter const&) = delete;
+    waiter& operator=(waiter&&) = delete;
 
     // The waiter's own thread calls it. Spins, then sleeps, until it is woken. False: it was stopped, or has waited as long as the deadline
     // says: `remaining()` is how many nanoseconds longer to sleep, and while the result of `watch(*this)` exists, it may stop the waiter.

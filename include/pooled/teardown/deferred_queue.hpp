@@ -51,8 +51,7 @@ private:
 class deferred_queue {
 public:
     constexpr deferred_queue() noexcept = default;
-    deferred_queue(deferred_queue const&) = delete;
-    deferred_queue& operator=(deferred_queue const&) = delete;
+    deferred_queue& operator=(deferred_queue&&) = delete;
 
     [[nodiscard]] bool empty() const noexcept { return m_size == 0; }
     [[nodiscard]] std::size_t size() const noexcept { return m_size + m_behind; }

@@ -245,8 +245,7 @@ private:
             if (!m_is_in_gate) lock();
         }
         POOLED_ALWAYS_INLINE ~section() { m_is_in_gate ? m_gate.leave() : unlock(); }
-        section(section const&) = delete;
-        section& operator=(section const&) = delete;
+        section& operator=(section&&) = delete;
 
     private:
         POOLED_NOINLINE void lock() noexcept { m_all.m_core.caches().lock(); }
