@@ -740,7 +740,7 @@ TEST_F(slab_heap_test, takes_no_shorter_span_than_is_best_after_a_reservation_th
     upstream source{&refusing, 0, false};
     constexpr class_index k_6144 = class_for(6144, 8);
     for (bool const is_held : {false, true}) {
-        slab_heap heap(shape_of(9 * k_granule_bytes), source);
+        slab_heap heap(shape_of(11 * k_granule_bytes), source);
         has_memory = false;
         EXPECT_THROW(static_cast<void>(heap.grow(k_48)), std::bad_alloc);
         has_memory = true;
