@@ -89,8 +89,9 @@ inline bool slab_heap::touch(attempt& by) noexcept {
 }
 
 inline bool slab_heap::reserve_in_use(attempt& by, slab& s) noexcept {
+    if (!by.has_looked) return false;  // the lock's holder does not run
     try_scoped_lock const lock(*this, by.may_wait);
-    by.has_looked = by.has_looked && lock;
+    by.has_looked = static_cast<bool>(lock);
     if (!lock) return false;
     list(*by.m_reservation);
     if (reservation const* const earlier = s.reserved_for)
