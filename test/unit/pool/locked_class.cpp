@@ -760,8 +760,8 @@ TEST_F(a_lock_of_a_class, that_is_held_lets_a_thread_be_cancelled_that_reserves)
     preempted_holder holder(mine);
     may_return = false;
     pthread_t thread{};
-    auto const reserve = [](void* pool) -> void* {
-        static_cast<pooled::pool*>(pool)->reserve_bytes(100'000, 64);
+    auto const reserve = [](void* of) -> void* {
+        static_cast<pooled::pool*>(of)->reserve_bytes(100'000, 64);
         return nullptr;
     };
     ASSERT_EQ(::pthread_create(&thread, nullptr, reserve, &mine), 0);
