@@ -122,7 +122,8 @@ public:
         m_slabs.return_chunks(all, under_way, slab_heap::refused::abandon);
     }
 
-    // Afterwards, no thread uses a cache, and deallocations are counted. Requires that the caches are stopped for good, and their lock. False: another thread has a lock, and does not run.
+    // Afterwards, no thread uses a cache, and deallocations are counted. Requires that the caches are stopped for good, and their lock.
+    // False: another thread has a lock, and does not run.
     [[nodiscard]] bool close() noexcept;
     // Drops references to a closed pool: that of its handle, or those of blocks and calls. True: those were the last. acq_rel: what every
     // thread did to its block happens before the pool is destroyed.

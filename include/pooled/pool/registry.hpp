@@ -9,7 +9,8 @@
 // Each copy of the library's state (plugins/copies.hpp) has a registry. All use the default pool of the first copy that makes a pool, so
 // inlined code that returns blocks to "the" default pool is correct in each copy. A core of another copy is foreign (pool/foreign.hpp).
 //
-// Any thread may call. find() is one load. The registry's lock is taken once for what a process has once; nobody else waits for it. After it: the locks of a pool (pool/memory.hpp).
+// Any thread may call. find() is one load. The registry's lock is taken once for what a process has once; nobody else waits for it. After
+// it: the locks of a pool (pool/memory.hpp).
 
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/options.hpp"
