@@ -158,17 +158,17 @@ public:
     // one; what was passed may then be anything. Fewer instructions than find(), as one branch is for all.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool find_all(span<void* const> blocks, map_entry own,
                                                      auto&& pass) const noexcept {
-        leaf const* const near = find_leaf(address_of(blocks.front()));
-        if (near == nullptr) return false;
-        std::uint64_t others = 0, far = 0;
+        leaf const* const first = find_leaf(address_of(blocks.front()));
+        if (first == nullptr) return false;
+        std::uint64_t others = 0, beyond = 0;
         for (void* const block : blocks) {
             std::size_t const nth = static_cast<std::uint32_t>(address_of(block)) / k_granule_bytes;
-            std::uint64_t const rest = (*near)[nth].load(std::memory_order_relaxed) ^ own.bits();
+            std::uint64_t const rest = (*first)[nth].load(std::memory_order_relaxed) ^ own.bits();
             others |= rest;
-            far |= address_of(block) ^ address_of(blocks.front());
+            beyond |= address_of(block) ^ address_of(blocks.front());
             pass(reinterpret_cast<slab*>(rest));
         }
-        return map_entry(others).pool_id() == 0 && far >> 32 == 0;
+        return map_entry(others).pool_id() == 0 && beyond >> 32 == 0;
     }
 
     // Requires that `p` lies in memory of a pool.
