@@ -12,6 +12,7 @@
 #include <iostream>
 #include <new>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace poolheap {
@@ -22,12 +23,31 @@ namespace {
     throw error(path + " cannot be written: " + std::strerror(reason) + ".");
 }
 
-// Calls write(std::ostream&) for a file that can be written to its end.
+// Calls write(std::ostream&) for a file that can be written to its end. An old one is replaced by a whole one.
 void write_file(std::string const& path, auto&& write) {
-    std::ofstream file(path);
+    namespace fs = std::filesystem;
+    fs::path to = fs::absolute(path);
+    // What a link of /proc leads to, as /dev/stdout does, somebody has open.
+    while (fs::is_symlink(to) && !fs::canonical(to.parent_path()).string().starts_with("/proc/"))
+        to = to.parent_path() / fs::read_symlink(to);
+    fs::path partial = to.parent_path() / ('.' + to.filename().string() + '.' + std::to_string(::getpid()));
+    struct stat old;
+    bool const is_old = ::lstat(to.c_str(), &old) == 0;
+    std::ofstream file;
+    if (!is_old || S_ISREG(old.st_mode)) file.open(partial);
+    // In place: a pipe, a device, a file of somebody else or in a folder of theirs.
+    if (!file.is_open() || (is_old && (::chown(partial.c_str(), old.st_uid, old.st_gid) != 0 ||
+                                       ::chmod(partial.c_str(), old.st_mode & 07777) != 0))) {
+        file.close();
+        std::remove(partial.c_str());
+        file.open(partial = to);
+    }
     if (file) write(file);
     file.close();
-    if (!file) fail_write(path, errno);
+    if (file && (partial == to || std::rename(partial.c_str(), to.c_str()) == 0)) return;
+    int const reason = errno;
+    if (partial != to) fs::remove(partial);
+    fail_write(path, reason);
 }
 
 // As JSON, or by print(std::ostream&): to the file or to standard output.

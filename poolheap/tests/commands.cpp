@@ -17,6 +17,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -180,6 +181,63 @@ TEST(Outputs, AreWritableOrRefusedBeforeAnythingIsDone) {
     EXPECT_EQ(says(folder + "/no/new"), folder + "/no/new cannot be written: No such file or directory.");
     ASSERT_EQ(::mkfifo((folder + "/pipe").c_str(), 0600), 0);
     EXPECT_EQ(says(folder + "/pipe"), "") << "without a reader";
+    fs::remove_all(folder);
+}
+
+// A file that may not grow is as one on a full disk.
+TEST(Outputs, AnOldReportStaysUntilTheNewOneIsWhole) {
+    namespace fs = std::filesystem;
+    std::string const folder = fs::temp_directory_path() / ("poolheap-whole-" + std::to_string(::getpid()));
+    ASSERT_TRUE(fs::create_directory(folder));
+    auto const one = server({"CONNECTED=5"});
+    auto const old_file = folder + "/old", link = folder + "/link";
+    fs::create_symlink("old", link);
+    auto const text_of = [](std::string const& path) {
+        std::ifstream file(path);
+        return std::string{std::istreambuf_iterator<char>(file), {}};
+    };
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    auto const handler = ::signal(SIGXFSZ, SIG_IGN);
+    for (std::string const& path : {old_file, link})
+        for (auto const& [member, json] : {std::pair(&output_options::output, false),
+                                           {&output_options::output, true},
+                                           {&output_options::html, false},
+                                           {&output_options::folded, false}}) {
+            output_options out{.output = "/dev/null", .html = {}, .folded = {}, .json = json};
+            out.*member = path;
+            auto const write = [&] {
+                report_command(open_process(one->pid()), "server", parts::census, out);
+            };
+            std::ofstream(old_file) << "old";
+            ASSERT_EQ(::chmod(old_file.c_str(), 0604), 0);
+            rlimit const small{16, before.rlim_max};
+            ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+            EXPECT_THROW(write(), error);
+            ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+            EXPECT_EQ(text_of(old_file), "old");
+            write();
+            EXPECT_GT(text_of(old_file).size(), 16U);
+            EXPECT_TRUE(fs::is_symlink(link));
+            struct stat now{};
+            EXPECT_EQ(::stat(old_file.c_str(), &now), 0);
+            EXPECT_EQ(now.st_mode & 07777, 0604U);
+            EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2) << "no part of a file is left";
+        }
+    ::signal(SIGXFSZ, handler);
+    EXPECT_THROW(
+        diff_command(old_file, old_file, {.output = "/dev/full", .html = {}, .folded = {}, .json = true}),
+        error);
+    EXPECT_TRUE(fs::is_character_file("/dev/full"));
+    // The shell has the file open: it is written to, not replaced.
+    std::string const census = "exec 3<" + old_file +
+                               "; " POOLHEAP_TEST_PROGRAM " census --output /dev/stdout " +
+                               std::to_string(one->pid());
+    for (std::string const& to : {" > " + old_file + "; cat <&3 > " + link, " | cat > " + link}) {
+        std::ofstream(old_file) << "old";
+        EXPECT_EQ(std::system((census + to + '2').c_str()), 0);
+        EXPECT_NE(text_of(link + '2').find("app::session"), std::string::npos) << to;
+    }
     fs::remove_all(folder);
 }
 
