@@ -185,11 +185,9 @@ private:
 // Blocks that are still to be looked at: the last ones first, and what is too much for that in their order.
 class worklist {
 public:
-    explicit worklist(std::size_t blocks) : m_blocks(blocks) {}
-
     void push(block_index b) {
         if (m_stack.size() < k_most) return m_stack.push_back(b);
-        m_marked.resize(m_blocks / 64 + 1);
+        if (m_marked.size() <= b / 64) m_marked.resize(b / 64 + 1);
         m_marked[b / 64] |= std::uint64_t{1} << b % 64;
         m_next = std::min(m_next, std::size_t{b} / 64);
     }
@@ -208,7 +206,6 @@ public:
 private:
     static constexpr std::size_t k_most = 1 << 13;
 
-    std::size_t m_blocks;
     std::vector<block_index> m_stack;
     std::vector<std::uint64_t> m_marked;
     block_index m_taken[16];

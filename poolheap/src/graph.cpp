@@ -28,11 +28,7 @@ graph::graph(image const& from, heap const& blocks, naming& names)
       m_names(names),
       m_types(names.name_all()),
       m_edges(size()),
-      m_reachable(size(), false),
-      m_typed(size()),
-      m_labelled(size()),
-      m_raw(size()),
-      m_reached(size()) {
+      m_reachable(size(), false) {
     for (type_id_t id = 0; id < names.types(); ++id)
         m_is_open.push_back(names[id].kind == kind::buffer);
     find_references();
@@ -52,7 +48,7 @@ graph::graph(image const& from, heap const& blocks, naming& names)
     name_by_roots(false);
     spread(true);
     reach(m_reachable, m_reached);
-    m_typed = m_labelled = m_raw = m_reached = worklist(0);
+    m_typed = m_labelled = m_raw = m_reached = {};
 }
 
 // ---- references
@@ -293,7 +289,7 @@ void graph::reach(std::vector<bool>& found, worklist& next) const {
 
 std::vector<bool> graph::reached(std::vector<bool> const& without) const {
     std::vector<bool> found = without;
-    worklist next(size());
+    worklist next;
     for (root_reference const& r : m_root_references) {
         if (!found[r.target]) next.push(r.target);
         found[r.target] = true;

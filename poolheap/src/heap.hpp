@@ -92,8 +92,7 @@ public:
         return other == others.end() ? in_use : other->second;
     }
     // Calls visit(block_index, block const&), ascending.
-    template <class Visit>
-    void for_each_block(Visit&& visit) const {
+    void for_each_block(auto&& visit) const {
         for (slab const& s : slabs)
             for (std::uint32_t i = 0; i < s.count; ++i)
                 if (blocks[s.first + i])

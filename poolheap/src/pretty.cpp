@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "pretty.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace poolheap {
@@ -53,7 +54,6 @@ constexpr std::pair<std::string_view, std::string_view> k_spellings[]{
     {" []", "[]"},
     {" [", "["},
     {"(__gnu_cxx::_Lock_policy)", ""},
-    {"std::basic_string_view<char>", "std::string_view"},
 };
 
 }  // namespace
@@ -65,12 +65,8 @@ std::string_view template_argument(std::string_view name, std::string_view prefi
         std::size_t const end = end_of_argument(name, begin);
         while (begin < end && name[begin] == ' ')
             ++begin;
-        if (index == 0) {
-            std::size_t last = end;
-            while (last > begin && name[last - 1] == ' ')
-                --last;
-            return name.substr(begin, last - begin);
-        }
+        if (index == 0)
+            return name.substr(begin, std::max(begin, name.find_last_not_of(' ', end - 1) + 1) - begin);
         if (end >= name.size() || name[end] != ',') return {};
         begin = end;
     }

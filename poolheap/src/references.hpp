@@ -31,8 +31,7 @@ public:
     [[nodiscard]] block_index target(address word) const { return m_heap.find(word).index; }
 
     // visit(address where, block_index target, address word) for each reference in a range; holes are left out.
-    template <class Visit>
-    void in_range(address begin, address end, Visit&& visit) {
+    void in_range(address begin, address end, auto&& visit) {
         begin = (begin + k_word - 1) / k_word * k_word;
         while (begin + k_word <= end) {
             std::size_t const wanted = std::min<std::size_t>(k_window, (end - begin) / k_word * k_word);
@@ -56,16 +55,14 @@ public:
     }
 
     // visit(std::uint64_t offset, block_index target, address word) for each reference in a block.
-    template <class Visit>
-    void in_block(block_index source, Visit&& visit) {
+    void in_block(block_index source, auto&& visit) {
         block const b = m_heap[source];
         in_range(b.begin, b.begin + b.bytes,
                  [&](address where, block_index to, address word) { visit(where - b.begin, to, word); });
     }
 
     // visit(block_index source, std::uint64_t offset, block_index target, address word), ascending.
-    template <class Visit>
-    void in_blocks(Visit&& visit) {
+    void in_blocks(auto&& visit) {
         for (slab const& s : m_heap.slabs) {
             block_index source = s.first;
             address begin = s.begin;
@@ -78,8 +75,7 @@ public:
     }
 
     // visit(block_index, std::span<std::uint64_t const>) with the first words of each block, at most `limit`; ascending.
-    template <class Visit>
-    void first_words(std::size_t limit, Visit&& visit) {
+    void first_words(std::size_t limit, auto&& visit) {
         for (slab const& s : m_heap.slabs) {
             std::size_t const wanted = std::min<std::size_t>(s.bytes, limit * k_word);
             for (std::uint32_t slot = 0, count = 0; slot < s.count; slot += count) {

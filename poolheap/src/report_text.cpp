@@ -247,13 +247,12 @@ json find_growth(json const& before, json const& after) {
 }
 
 void print_growth(std::ostream& to, json const& grown) {
-    for (growth const& g : k_growths) {
+    for (growth const& g : k_growths)
         print_table(to << (&g == k_growths ? "" : "\n"),
                     {{g.counted, 12, g.counted, change<with_commas>},
                      {"bytes", 11, "bytes", change<in_bytes>},
                      {g.title, 0, g.what, words}},
                     grown[g.part], false, "no change");
-    }
 }
 
 }  // namespace poolheap

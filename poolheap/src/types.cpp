@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view k_kinds[]{"buffer", "shared",  "rc",        "unique",
                                      "object", "virtual", "coroutine", "variable"};
 
-// Where a class derived from the library's control block has its object, by the class's name; its rule says where a pointer to it lies.
+// Where a class that holds an object has it, by the class's name; its rule says where a pointer to it lies.
 struct control_class {
     std::string_view prefix;
     std::int8_t object_word;  // -1: elsewhere
@@ -29,6 +29,7 @@ constexpr control_class k_control_classes[]{
     {"std::__shared_ptr_pointer<", -1, {word_rule::libcxx, 3}},
     {"std::__unbounded_array_control_block<", 4, {word_rule::libcxx}},
     {"std::__bounded_array_control_block<", 3, {word_rule::libcxx}},
+    {"std::__function::__func<", 1, {}},  // what a std::function of libc++ calls
 };
 
 constexpr std::size_t k_most_types = 0xfff0;
@@ -104,29 +105,22 @@ type_id_t image_naming::type_of_vtable(address vtable) {
         name == "std::__shared_count")
         return k_buffer;
     type found{.name = name, .kind = kind::virtual_object};
-    constexpr std::string_view k_functor =
-        "std::__function::__func<";  // what a std::function of libc++ calls
     auto const control = std::ranges::find_if(
         k_control_classes, [&](control_class const& c) { return name.starts_with(c.prefix); });
+    if (control == std::end(k_control_classes)) return add(std::move(found));
     // Behind two destructors is a function that each of the classes in question overrides.
-    if (name.starts_with(k_functor) || control != std::end(k_control_classes))
-        found.function = m_image.get<address>(vtable + 16).value_or(0);
-    if (name.starts_with(k_functor)) {
-        found.name = template_argument(name, k_functor);
-        found.object_offset = 8;
-    } else if (control != std::end(k_control_classes)) {
-        found.name = object_name(template_argument(name, control->prefix));
-        found.kind = kind::shared;
-        bool const is_within = control->object_word >= 0;
-        type_id_t const owned = is_within ? k_buffer : add(found);
-        found.rule = control->rule;
-        found.rule.owned = owned;
-        if (is_within) {
-            found.object_offset = static_cast<std::uint32_t>(control->object_word * 8);
-        } else {
-            found.function = 0;
-            found.name.insert(0, "control block of ");
-        }
+    found.function = m_image.get<address>(vtable + 16).value_or(0);
+    found.name = object_name(template_argument(name, control->prefix));
+    if (control->rule.counts != word_rule::none) found.kind = kind::shared;
+    bool const is_within = control->object_word >= 0;
+    type_id_t const owned = is_within ? k_buffer : add(found);
+    found.rule = control->rule;
+    found.rule.owned = owned;
+    if (is_within) {
+        found.object_offset = static_cast<std::uint32_t>(control->object_word * 8);
+    } else {
+        found.function = 0;
+        found.name.insert(0, "control block of ");
     }
     return add(std::move(found));
 }

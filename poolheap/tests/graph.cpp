@@ -201,7 +201,7 @@ TEST(Edges, PackedEntriesReadBackAsTheyWere) {
 
 TEST(Worklist, GivesEachBlockOnceHoweverManyThereAre) {
     constexpr block_index k_blocks = 300'000;
-    worklist next(k_blocks);
+    worklist next;
     std::vector<int> times(k_blocks, 0);
     for (block_index b = k_blocks; b-- > 1;)
         next.push(b);
