@@ -456,8 +456,8 @@ private:
     observed<std::size_t> m_empty_bytes;  // of chunks with held == 0
     atomic<std::uint32_t> m_gains{1};     // odd
     static constexpr std::uint64_t k_begins_apart = (std::uint64_t{1} << 32) + 1;
-    atomic<std::uint64_t> m_apart{
-        0};  // how many threads are in allocate_apart() and, from bit 32 on, ever were
+    // How many threads look for a span, or leave a chunk, without the lock and, from bit 32 on, ever did.
+    atomic<std::uint64_t> m_apart{0};
     // On their way to m_free, and to m_chunks: threads push these without the lock.
     static slab*& next_span(slab& s) noexcept { return s.links.next; }
     static chunk*& next_chunk(chunk& c) noexcept { return c.links.next; }

@@ -532,6 +532,25 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_lets_a_small_slab_begin_a_hug
     EXPECT_TRUE(test::is_valid(mine));
 }
 
+// The pool has `count` more blocks without a call to upstream, of which those of another size take none. Frees all.
+void expect_reserved(pooled::pool& of, test::counting_upstream& upstream, std::vector<void*> all,
+                     std::size_t count, std::size_t bytes) {
+    std::vector<void*> others;
+    while (others.size() != 4'000)
+        others.push_back(of.allocate(1'504));
+    std::size_t const calls = upstream.allocations();
+    for (std::size_t i = 0; i < count; ++i)
+        all.push_back(of.allocate(bytes));
+    EXPECT_EQ(upstream.allocations(), calls) << bytes;
+    for (void* const p : all)
+        of.deallocate(p, bytes);
+    for (void* const p : others)
+        of.deallocate(p, 1'504);
+    EXPECT_TRUE(test::is_valid(of));
+    of.trim();
+    EXPECT_EQ(upstream.bytes(), 0U);
+}
+
 TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
     constexpr std::size_t k_count = 30'000;
     constexpr std::size_t k_used = 1'000;
@@ -546,20 +565,7 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_reserve) {
     EXPECT_LE(upstream.most_bytes(), 2 * k_count * 64 + (4U << 20));
     EXPECT_TRUE(holder.leave());
     EXPECT_TRUE(test::is_valid(mine));
-    std::vector<void*> others;  // which take none of it
-    while (others.size() != 4'000)
-        others.push_back(mine.allocate(1'504));
-    std::size_t const calls = upstream.allocations();
-    while (all.size() != k_used + k_count)
-        all.push_back(mine.allocate(64));
-    EXPECT_EQ(upstream.allocations(), calls);
-    for (void* const p : all)
-        mine.deallocate(p, 64);
-    for (void* const p : others)
-        mine.deallocate(p, 1'504);
-    EXPECT_TRUE(test::is_valid(mine));
-    mine.trim();
-    EXPECT_EQ(upstream.bytes(), 0U);
+    expect_reserved(mine, upstream, all, k_count, 64);
 }
 
 // Of two classes: what one has free counts only if that of the other is known, too.
@@ -601,20 +607,7 @@ TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_reserve
         EXPECT_LE(upstream.most_bytes(), (count + 2) * bytes * 5 / 4 + (6U << 20));
         EXPECT_TRUE(holder.leave());
         EXPECT_TRUE(test::is_valid(mine));
-        std::vector<void*> others;  // which take none of it
-        while (others.size() != 4'000)
-            others.push_back(mine.allocate(1'504));
-        std::size_t const calls = upstream.allocations();
-        while (all.size() != 1 + count)
-            all.push_back(mine.allocate(bytes));
-        EXPECT_EQ(upstream.allocations(), calls) << bytes;
-        for (void* const p : all)
-            mine.deallocate(p, bytes);
-        for (void* const p : others)
-            mine.deallocate(p, 1'504);
-        EXPECT_TRUE(test::is_valid(mine));
-        mine.trim();
-        EXPECT_EQ(upstream.bytes(), 0U);
+        expect_reserved(mine, upstream, all, count, bytes);
     }
 }
 
