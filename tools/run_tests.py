@@ -53,7 +53,7 @@ TARGETS = {
     "consumer": [f"pooled_{each}" for each in ("shared", "static", "new_delete", "new", "malloc", "malloc_preload")]
     + ["poolheap"],
 }
-OF_TESTS = ["unit", "behaviour", "hardened", "stress", "fuzz", "reports", "model"]
+OF_TESTS = ["unit", "compat", "behaviour", "hardened", "stress", "fuzz", "reports", "model"]
 OF_TESTS += ["plugins", "fibres", "new_delete", "malloc"]
 TARGETS |= {label: [f"tests-{label}"] for label in OF_TESTS}
 MOST_SAID = 400  # characters of a failure that the summary repeats: CI shows the end of its output alone

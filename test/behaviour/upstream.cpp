@@ -87,7 +87,7 @@ void expect_no_refusal(std::size_t max_bytes, std::size_t bytes_a, std::size_t b
     pooled::pool pool{{.max_bytes = max_bytes, .chunk_bytes = 16 * k_kib, .upstream = &upstream}};
     std::atomic<std::size_t> refused{0};
     auto const use = [&](std::size_t bytes) {
-        for (int i = 0; i < (test::k_sanitized ? 300 : 2000); ++i) {
+        for (int i = 0; i < (test::k_sanitized || POOLED_CHECKED != 0 ? 300 : 2000); ++i) {
             void* const p = pool.try_allocate(bytes);
             if (p == nullptr)
                 ++refused;

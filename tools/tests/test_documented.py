@@ -11,7 +11,7 @@ TEST = re.compile(r"^(?:TYPED_TEST|TEST|TEST_F)\((\w+), (\w+)\)", re.MULTILINE)
 # Files whose every test is of a sentence of an original.
 OF_SENTENCES = [
     "behaviour/migration_foonathan.cpp",
-    "../compat/test/unit/boost_pool_documented.cpp",
+    "../compat/test/unit/boost_pool/boost_pool_documented.cpp",
 ]
 
 

@@ -6,7 +6,7 @@
 
 #include "pooled/compat/boost_pool.hpp"
 
-#include "compat/test/unit/boost_pool_sides.hpp"
+#include "compat/test/unit/boost_pool/boost_pool_sides.hpp"
 
 #include <gtest/gtest.h>
 

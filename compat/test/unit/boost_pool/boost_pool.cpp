@@ -6,7 +6,7 @@
 
 #include "pooled/pool.hpp"
 
-#include "compat/test/unit/boost_pool_sides.hpp"
+#include "compat/test/unit/boost_pool/boost_pool_sides.hpp"
 #include "support/in_child.hpp"
 #include "support/lives.hpp"
 #include "support/sanitizer.hpp"

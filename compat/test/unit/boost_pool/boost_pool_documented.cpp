@@ -3,7 +3,7 @@
 
 #include "pooled/compat/boost_pool.hpp"
 
-#include "compat/test/unit/boost_pool_sides.hpp"
+#include "compat/test/unit/boost_pool/boost_pool_sides.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 
 #include "pooled/compat/boost_pool.hpp"
 
-#include "compat/test/unit/boost_pool_sides.hpp"
+#include "compat/test/unit/boost_pool/boost_pool_sides.hpp"
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
