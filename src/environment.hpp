@@ -13,10 +13,12 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <exception>
+#include <new>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -111,7 +113,9 @@ bool write_all(int file, std::string_view text) noexcept {
 [[gnu::destructor(101)]] void write_stats() {
     if (g_stats_path == nullptr) return;
     POOLED_TRY {
-        pool_stats const stats = default_pool().stats();
+        // Not on the stack of the thread that called exit(), which may be small: 10 KiB. Never destroyed.
+        alignas(pool_stats) static std::byte place[sizeof(pool_stats)];
+        pool_stats const& stats = *new (place) pool_stats(default_pool().stats());
         std::string const process = std::to_string(::getpid());
         if (*g_stats_path == '\0') {
             if (!is_stats_file_open()) return;

@@ -42,20 +42,24 @@ namespace {
     return bytes > k_max_inlined_bytes && g_page_map.find(p).slab_at()->is_zero();
 }
 
-[[nodiscard]] pool_stats read_usage() noexcept {
-    POOLED_TRY { return default_pool().stats(); }
-    POOLED_CATCH(std::exception const&) { return {}; }
-}
-
+// The statistics take 10 KiB, which the thread's stack may not have.
 template <class Info>
 [[nodiscard]] Info usage_as() noexcept {
     using number = decltype(Info::arena);
-    pool_stats const stats = read_usage();
     Info info{};
-    info.arena = static_cast<number>(stats.upstream_bytes);
-    info.uordblks = static_cast<number>(stats.bytes_in_use);
-    info.fordblks =
-        static_cast<number>(stats.upstream_bytes - smaller(stats.upstream_bytes, stats.bytes_in_use));
+    void* const place = allocate_new<failure::returns_null>(sizeof(pool_stats));
+    if (place == nullptr) return info;
+    POOLED_TRY {
+        auto const* const stats = new (place) pool_stats(default_pool().stats());
+        std::uint64_t const in_use =
+            saturating_subtract(stats->bytes_in_use, std::uint64_t{own_bytes(place)});
+        info.arena = static_cast<number>(stats->upstream_bytes);
+        info.uordblks = static_cast<number>(in_use);
+        info.fordblks = static_cast<number>(saturating_subtract(stats->upstream_bytes, in_use));
+        stats->~pool_stats();
+    }
+    POOLED_CATCH(std::exception const&) {}
+    deallocate_unsized(place);
     return info;
 }
 

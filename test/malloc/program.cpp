@@ -579,6 +579,25 @@ void statistics(char const*) {
     EXPECT(malloc_trim(0) == 1 && resident_bytes() + (50 << 20) < before);
 }
 
+// The least stack that a thread may have is enough for each call.
+void small_stack(char const*) {
+    pthread_attr_t attributes;
+    EXPECT(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, 16 << 10) == 0);
+    pthread_t thread{};
+    auto* const call_all = +[](void*) -> void* {
+        for (std::size_t bytes = 1; bytes <= std::size_t{32} << 20; bytes *= 2)
+            std::free(std::realloc(std::malloc(bytes), bytes * 3));
+        std::free(aligned_alloc(1 << 20, 100));
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+        EXPECT(mallinfo2().arena > 0);
+#endif
+        malloc_trim(0);
+        std::exit(0);  // with POOLED_STATS
+    };
+    EXPECT(pthread_create(&thread, &attributes, call_all, nullptr) == 0);
+    pthread_join(thread, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -597,7 +616,8 @@ int main(int argc, char** argv) {
         {"lifetimes", lifetimes},
         {"exhaustion", exhaustion},
         {"threads", threads},
-        {"statistics", statistics}};
+        {"statistics", statistics},
+        {"small_stack", small_stack}};
     if (argc != 3) return 2;
     // By hand: soak SECONDS
     if (std::string_view(argv[1]) == "soak") return soak(std::atoi(argv[2]), 6, 100'000), 0;
