@@ -6,16 +6,8 @@
 //
 // Any thread may call. Entering: O(threads + slabs); a request or a return then: O(1).
 
-#include "pooled/cache/bound_slots.hpp"
 #include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/central.hpp"
-#include "pooled/cache/gate.hpp"
 #include "pooled/cache/steal.hpp"
-#include "pooled/cache/thread_cache.hpp"
-#include "pooled/heap/page_map.hpp"
-#include "pooled/os/fork_gate.hpp"
-#include "pooled/os/mutex.hpp"
-#include "pooled/os/platform.hpp"
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

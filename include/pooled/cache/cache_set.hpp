@@ -17,7 +17,6 @@
 // set, too, and leaves the gates open, while another thread has one and does not run.
 // Invariant: what all caches hold of class c <= outside of central c.
 
-#include "pooled/base/push_list.hpp"
 #include "pooled/cache/bound_slots.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"

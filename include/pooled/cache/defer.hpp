@@ -8,14 +8,6 @@
 // The owner of a cache calls these, and a thread without one, for which an empty array stands. O(blocks moved).
 
 #include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/central.hpp"
-#include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/deferred_blocks.hpp"
-#include "pooled/cache/handed_blocks.hpp"
-#include "pooled/cache/thread_cache.hpp"
-#include "pooled/os/fork_gate.hpp"
-#include "pooled/os/metadata.hpp"
-#include "pooled/os/mutex.hpp"
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

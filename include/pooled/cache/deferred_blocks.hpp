@@ -6,8 +6,6 @@
 
 #include "pooled/os/metadata.hpp"
 
-#include <utility>
-
 POOLED_BEGIN_NAMESPACE
 namespace detail {
 

@@ -9,10 +9,6 @@
 // O(threads + classes + blocks moved).
 
 #include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/central.hpp"
-#include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/thread_cache.hpp"
-#include "pooled/os/mutex.hpp"
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

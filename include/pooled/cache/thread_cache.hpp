@@ -14,7 +14,6 @@
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
 
-#include "pooled/base/push_list.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
 

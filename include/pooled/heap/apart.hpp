@@ -14,10 +14,7 @@
 //             that no pool reports `exhausted` meanwhile, and no chunk is detached.
 // Any thread may call, and waits for none. O(spans that other threads left meanwhile).
 
-#include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
-#include "pooled/heap/upstream.hpp"
-#include "pooled/os/fork_gate.hpp"
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -7,12 +7,7 @@
 //
 // Any thread may call; takes the lock of the heap, and not while it calls the system, unless noted. O(spans), besides what the system takes.
 
-#include "pooled/heap/chunk_source.hpp"
-#include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
-#include "pooled/heap/upstream.hpp"
-#include "pooled/os/mutex.hpp"
-#include "pooled/os/platform.hpp"
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -6,13 +6,7 @@
 // Any thread may call; takes the lock of the heap, and not while it calls the system. Beside a holder that does not run, all that it needs
 // comes from upstream, unless it may wait. O(spans).
 
-#include "pooled/heap/reservation.hpp"
-#include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
-#include "pooled/heap/upstream.hpp"
-#include "pooled/os/metadata.hpp"
-#include "pooled/os/mutex.hpp"
-#include "pooled/os/platform.hpp"
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

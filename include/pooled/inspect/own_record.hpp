@@ -6,23 +6,7 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/cache/bound_slots.hpp"
-#include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/central.hpp"
-#include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/deferred_blocks.hpp"
-#include "pooled/cache/handed_blocks.hpp"
-#include "pooled/cache/thread_cache.hpp"
-#include "pooled/heap/page_map.hpp"
-#include "pooled/heap/slab.hpp"
 #include "pooled/inspect/record.hpp"
-#include "pooled/os/metadata.hpp"
-#include "pooled/os/platform.hpp"
-#include "pooled/plugins/copies.hpp"
-#include "pooled/pool/core.hpp"
-#include "pooled/pool/memory.hpp"
 #include "pooled/pool/registry.hpp"
 
 POOLED_BEGIN_NAMESPACE

@@ -6,19 +6,8 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
-#include "pooled/base/algorithm.hpp"
-#include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/deferred_blocks.hpp"
-#include "pooled/cache/thread_cache.hpp"
 #include "pooled/inspect/own_record.hpp"
 #include "pooled/object/recycle_list.hpp"
-#include "pooled/object/recycle_stack.hpp"
-#include "pooled/object/wait_queue.hpp"
-#include "pooled/pool/core.hpp"
-
-#include <new>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

@@ -7,19 +7,11 @@
 
 #if POOLED_HAS_CODE
 #include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
 #include "pooled/os/platform_posix.hpp"
 
 #include <limits.h>
-#include <time.h>
 
-#include <cerrno>
-
-#include <pthread.h>
-#include <sched.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {

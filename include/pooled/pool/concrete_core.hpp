@@ -9,8 +9,6 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/error.hpp"
@@ -34,10 +32,7 @@
 #include "pooled/pool/registry.hpp"
 #include "pooled/stats.hpp"
 
-#include <atomic>
-#include <new>
 #include <stdexcept>
-#include <utility>
 
 POOLED_BEGIN_NAMESPACE
 namespace detail {
