@@ -7,8 +7,7 @@
 #include "pooled/inspect/live_report.hpp"
 #include "pooled/pool.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 template <sharing Sharing>
 template <class Traits>
@@ -28,5 +27,4 @@ void basic_pool<Sharing>::live_report(std::basic_ostream<char, Traits>& out) con
     if (all.doubt != nullptr) out << "  uncertain: " << all.doubt << '\n';
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -9,8 +9,7 @@
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/steal.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 POOLED_NOINLINE inline void cache_set::enter_bound() noexcept {
     if (is_at_bound()) return;
@@ -155,5 +154,4 @@ inline bool cache_set::defer_at_bound(class_index c, void* block) noexcept {
     return is_taken;
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

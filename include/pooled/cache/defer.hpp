@@ -9,8 +9,7 @@
 
 #include "pooled/cache/cache_set.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline std::uint32_t central::handed() const noexcept {
     handed_blocks const* const all = m_pool.find_handed(m_class);
@@ -191,5 +190,4 @@ inline bool cache_set::retire_classes(thread_cache& cache) noexcept {
     return true;
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -6,8 +6,7 @@
 
 #include "pooled/os/metadata.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct deferred_blocks {
     deferred_blocks* next;
@@ -66,5 +65,4 @@ public:
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -17,8 +17,7 @@
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class pool_core;
 struct thread_cache;
@@ -255,5 +254,4 @@ private:
     bool m_is_in;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -16,8 +16,7 @@
 
 #include "pooled/heap/slab_heap.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline slab* slab_heap::allocate(block_request const& what, bool may_wait, bool are_free) noexcept {
     span_request const wanted = span_for(what);
@@ -121,5 +120,4 @@ POOLED_NOINLINE inline void slab_heap::do_apart_slow() noexcept {
         decltype(m_left_spans)::for_each(left, join);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -9,8 +9,7 @@
 
 #include "pooled/heap/slab_heap.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline std::size_t slab_heap::release_chunks(std::size_t most, bool may_wait, std::size_t step) noexcept {
     intrusive_list<chunk> released;
@@ -110,5 +109,4 @@ inline void slab_heap::collapse_one() noexcept {
     m_next_collapse.store(next, std::memory_order_relaxed);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

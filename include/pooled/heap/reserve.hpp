@@ -8,8 +8,7 @@
 
 #include "pooled/heap/slab_heap.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline slab_heap::attempt::attempt(slab_heap& heap, std::array<class_index, 2> classes, bool touches)
     : m_heap(heap),
@@ -154,5 +153,4 @@ inline void slab_heap::end(reservation& r, reservation* to) noexcept {
     g_metadata.deallocate(&r, sizeof(reservation));
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -25,8 +25,7 @@
 #include "pooled/plugins/copies.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct live_group {
     char const* type = nullptr;  // null: not known, but the blocks' size is
@@ -430,5 +429,4 @@ POOLED_CODE live_group const* live_census::next() noexcept {
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -9,8 +9,7 @@
 #include "pooled/inspect/record.hpp"
 #include "pooled/pool/registry.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // offsetof() as a number of the record. Each class is laid out as its members are declared, also those that the standard does not
 // promise it of. The macro of <cstddef> takes the preprocessor three lines.
@@ -126,7 +125,6 @@ POOLED_HIDDEN inline constexpr inspect::record k_record = record_access::of<regi
 
 #pragma GCC diagnostic pop
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

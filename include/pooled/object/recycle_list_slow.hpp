@@ -9,8 +9,7 @@
 #include "pooled/inspect/own_record.hpp"
 #include "pooled/object/recycle_list.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
@@ -441,7 +440,6 @@ POOLED_CODE void recycle_list::forget_objects() noexcept {
     add_to_caches();
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

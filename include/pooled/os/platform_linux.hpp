@@ -13,8 +13,7 @@
 
 #include <sys/syscall.h>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Huge pages, as far as they are worth their price.
 //
@@ -216,7 +215,6 @@ private:
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

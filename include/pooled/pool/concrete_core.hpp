@@ -34,8 +34,7 @@
 
 #include <stdexcept>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline constexpr char const* k_bad_alignment =
     "pooled: bad request for memory: the alignment is not a power of two; pass alignof(T)";
@@ -302,7 +301,6 @@ POOLED_HIDDEN inline constexpr memory_copy k_copy_functions{
     .deallocate = [](void* p) { detail::deallocate_found(p); },
     .default_core = []() -> void* { return &g_registry.default_core(); }};
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif
