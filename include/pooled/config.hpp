@@ -178,8 +178,7 @@
 #include "pooled/base/macros.hpp"
 #include "pooled/base/thread_local.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 [[noreturn]] POOLED_NOINLINE inline void fail(char const* message) noexcept {
     std::fputs(message, stderr);
@@ -193,5 +192,4 @@ struct record_access {
     struct of;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

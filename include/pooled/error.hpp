@@ -38,8 +38,7 @@ private:
 
 POOLED_END_NAMESPACE
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // A reservation that exceeds the machine's memory.
 class not_enough_memory : public std::bad_alloc {
@@ -57,5 +56,4 @@ private:
     char m_message[192]{};
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -7,26 +7,15 @@
 #include "pooled/inspect/live_report.hpp"
 #include "pooled/pool.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 template <sharing Sharing>
 template <class Traits>
 void basic_pool<Sharing>::live_report(std::basic_ostream<char, Traits>& out) const {
-    live_census all(*m_core);
-    out << "pool '" << m_core->name() << "': " << all.objects << " blocks in use, " << all.bytes
-        << " bytes\n";
-    while (live_group const* const one = all.next()) {
-        out << "  " << one->objects << " of ";
-        if (one->type != nullptr)
-            out << one->type << ", " << one->bytes << " bytes\n";
-        else
-            out << one->block_bytes << " bytes that name no type, " << one->bytes << " bytes\n";
-    }
-    if (all.uncertain != 0)
-        out << "  uncertain: " << all.uncertain << " blocks that threads allocated or freed meanwhile\n";
-    if (all.doubt != nullptr) out << "  uncertain: " << all.doubt << '\n';
+    auto const write = [](void* to, char const* text) {
+        *static_cast<std::basic_ostream<char, Traits>*>(to) << text;
+    };
+    detail::report_live(*m_core, write, &out);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -6,8 +6,7 @@
 
 #include "pooled/config.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // The first of equal values, as std::max and std::min return.
 template <class T>
@@ -62,5 +61,4 @@ private:
     std::size_t m_size = 0;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -20,8 +20,7 @@
 
 #include <atomic>  // also for who includes this header
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // What the library uses of std::atomic, whose 60 members the debug information of a source repeats for each T: 100 KB. Members that few
 // instances need are templates: those that are not used are not repeated. T: an integer or a pointer.
@@ -143,5 +142,4 @@ private:
     T m_value{};
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

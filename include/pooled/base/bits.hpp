@@ -7,8 +7,7 @@
 
 #include <limits>  // numeric_limits
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline constexpr std::size_t k_size_max = (std::numeric_limits<std::size_t>::max)();
 
@@ -44,5 +43,4 @@ inline constexpr std::size_t k_size_max = (std::numeric_limits<std::size_t>::max
     return reinterpret_cast<std::uintptr_t>(p);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

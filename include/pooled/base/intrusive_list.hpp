@@ -6,8 +6,7 @@
 
 #include "pooled/config.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // `Pointer`: T*, or what a model checker has in its place.
 template <class T, class Pointer = T*>
@@ -88,5 +87,4 @@ private:
     Pointer m_last = nullptr;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -58,6 +58,13 @@
 #define POOLED_END_NAMESPACE \
     }                        \
     }
+// The same for what is no user's: most headers.
+#define POOLED_BEGIN_DETAIL \
+    POOLED_BEGIN_NAMESPACE  \
+    namespace detail {
+#define POOLED_END_DETAIL \
+    }                     \
+    POOLED_END_NAMESPACE
 #define POOLED_ABI_NAME POOLED_ABI_STRING(POOLED_ABI_NAMESPACE)
 #define POOLED_ABI_LAYOUT POOLED_ABI_STRING(POOLED_ABI_BUILD)
 #define POOLED_ABI_TAG __attribute__((abi_tag(POOLED_ABI_NAME)))

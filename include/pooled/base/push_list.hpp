@@ -9,8 +9,7 @@
 
 #include <utility>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // `NextOf` returns a reference to the element's pointer to the next one.
 template <class T, T*& (*NextOf)(T&) noexcept>
@@ -58,5 +57,4 @@ private:
     std_atomics::atomic<T*> m_first{nullptr};
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -42,8 +42,7 @@
 #include <bit>
 #include <initializer_list>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline constexpr std::size_t k_cache_line = 64;
 
@@ -309,5 +308,4 @@ struct block_request {
     }
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

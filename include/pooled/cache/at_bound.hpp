@@ -6,19 +6,10 @@
 //
 // Any thread may call. Entering: O(threads + slabs); a request or a return then: O(1).
 
-#include "pooled/cache/bound_slots.hpp"
 #include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/central.hpp"
-#include "pooled/cache/gate.hpp"
 #include "pooled/cache/steal.hpp"
-#include "pooled/cache/thread_cache.hpp"
-#include "pooled/heap/page_map.hpp"
-#include "pooled/os/fork_gate.hpp"
-#include "pooled/os/mutex.hpp"
-#include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 POOLED_NOINLINE inline void cache_set::enter_bound() noexcept {
     if (is_at_bound()) return;
@@ -163,5 +154,4 @@ inline bool cache_set::defer_at_bound(class_index c, void* block) noexcept {
     return is_taken;
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -16,8 +16,7 @@
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class bound_slots {
 public:
@@ -143,5 +142,4 @@ private:
     std_atomics::atomic<std::uint64_t> m_settled{0};  // of these, unless there are fewer
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

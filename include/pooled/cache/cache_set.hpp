@@ -17,7 +17,6 @@
 // set, too, and leaves the gates open, while another thread has one and does not run.
 // Invariant: what all caches hold of class c <= outside of central c.
 
-#include "pooled/base/push_list.hpp"
 #include "pooled/cache/bound_slots.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
@@ -29,8 +28,7 @@
 
 #include <memory>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // A forked child has only one of its parent's threads. The caches of the others are retired when a thread next uses the list of
 // a pool's caches. Written only in the child, before any other thread runs there.
@@ -488,5 +486,4 @@ private:
     alignas(central) std::array<std::byte, k_lists * sizeof(central)> m_central;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -36,8 +36,7 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class alignas(k_cache_line) central : public lockable<central> {
 public:
@@ -485,5 +484,4 @@ private:
 };
 static_assert(sizeof(central) == 2 * k_cache_line);
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -18,8 +18,7 @@
 
 #include "pooled/os/metadata.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class class_cache {
 public:
@@ -248,5 +247,4 @@ private:
 
 static_assert(sizeof(class_cache) == k_class_cache_bytes);
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

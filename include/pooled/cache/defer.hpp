@@ -8,17 +8,8 @@
 // The owner of a cache calls these, and a thread without one, for which an empty array stands. O(blocks moved).
 
 #include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/central.hpp"
-#include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/deferred_blocks.hpp"
-#include "pooled/cache/handed_blocks.hpp"
-#include "pooled/cache/thread_cache.hpp"
-#include "pooled/os/fork_gate.hpp"
-#include "pooled/os/metadata.hpp"
-#include "pooled/os/mutex.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline std::uint32_t central::handed() const noexcept {
     handed_blocks const* const all = m_pool.find_handed(m_class);
@@ -199,5 +190,4 @@ inline bool cache_set::retire_classes(thread_cache& cache) noexcept {
     return true;
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -6,10 +6,7 @@
 
 #include "pooled/os/metadata.hpp"
 
-#include <utility>
-
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct deferred_blocks {
     deferred_blocks* next;
@@ -68,5 +65,4 @@ public:
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

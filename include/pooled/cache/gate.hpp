@@ -26,8 +26,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class gate {
 public:
@@ -204,5 +203,4 @@ private:
     unsigned m_left = 128;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

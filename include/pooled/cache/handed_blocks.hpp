@@ -18,8 +18,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class handed_blocks {
 public:
@@ -148,5 +147,4 @@ private:
     std::array<one_class, k_classes> m_classes{};
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -13,8 +13,7 @@
 
 #include "pooled/os/metadata.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class recent_blocks {
 public:
@@ -105,5 +104,4 @@ private:
     observed<std::uint32_t> m_count;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

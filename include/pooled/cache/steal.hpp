@@ -9,13 +9,8 @@
 // O(threads + classes + blocks moved).
 
 #include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/central.hpp"
-#include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/thread_cache.hpp"
-#include "pooled/os/mutex.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline bool cache_set::steal(class_index c, std::size_t least) noexcept {
     std::uint64_t blocks = 0;
@@ -81,5 +76,4 @@ inline void cache_set::steal_from_idle() noexcept {
     if (is_any) resume();
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

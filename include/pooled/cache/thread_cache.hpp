@@ -14,12 +14,10 @@
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
 
-#include "pooled/base/push_list.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class pool_core;
 struct thread_cache;
@@ -256,5 +254,4 @@ private:
     bool m_is_in;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -14,13 +14,9 @@
 //             that no pool reports `exhausted` meanwhile, and no chunk is detached.
 // Any thread may call, and waits for none. O(spans that other threads left meanwhile).
 
-#include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
-#include "pooled/heap/upstream.hpp"
-#include "pooled/os/fork_gate.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline slab* slab_heap::allocate(block_request const& what, bool may_wait, bool are_free) noexcept {
     span_request const wanted = span_for(what);
@@ -124,5 +120,4 @@ POOLED_NOINLINE inline void slab_heap::do_apart_slow() noexcept {
         decltype(m_left_spans)::for_each(left, join);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

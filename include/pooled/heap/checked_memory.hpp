@@ -26,8 +26,7 @@
 #include <typeinfo>
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class pool_core;
 
@@ -328,5 +327,4 @@ inline constexpr local_users g_local_users;
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -17,8 +17,7 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/plugins/copies.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class chunk_source {
 public:
@@ -165,5 +164,4 @@ protected:
     upstream& m_upstream;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -15,8 +15,7 @@
 
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // The other two builds see more of each block. NOLINTNEXTLINE(misc-redundant-expression): where both macros are 0
 inline constexpr bool k_hardened = POOLED_HARDENED != 0 && POOLED_CHECKED == 0 && POOLED_SANITIZE == 0;
@@ -55,5 +54,4 @@ POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
 
 }  // namespace free_mark
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

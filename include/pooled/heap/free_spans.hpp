@@ -22,8 +22,7 @@
 
 #include <utility>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // The span that a slab of class `c` needs: it holds `bytes` at `align`, and has better `granules`.
 struct span_request {
@@ -248,5 +247,4 @@ private:
     span_request m_none{.granules = k_size_max, .bytes = 0};  // no span suits it
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

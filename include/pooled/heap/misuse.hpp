@@ -7,8 +7,7 @@
 
 #include <cstdarg>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline constexpr char const* k_no_large_block =
     "no large block in use starts there (double free, or another size)";
@@ -60,5 +59,4 @@ POOLED_STATE(pool_names, g_pool_names, = nullptr);
     detail::fail_with("pooled: bad deallocation of %p into pool '%s': %s%s", p, pool_name, what, more.data());
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

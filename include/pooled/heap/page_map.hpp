@@ -20,8 +20,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct slab;
 
@@ -179,5 +178,4 @@ public:
 
 POOLED_STATE(page_map, g_page_map);
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -7,15 +7,9 @@
 //
 // Any thread may call; takes the lock of the heap, and not while it calls the system, unless noted. O(spans), besides what the system takes.
 
-#include "pooled/heap/chunk_source.hpp"
-#include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
-#include "pooled/heap/upstream.hpp"
-#include "pooled/os/mutex.hpp"
-#include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline std::size_t slab_heap::release_chunks(std::size_t most, bool may_wait, std::size_t step) noexcept {
     intrusive_list<chunk> released;
@@ -115,5 +109,4 @@ inline void slab_heap::collapse_one() noexcept {
     m_next_collapse.store(next, std::memory_order_relaxed);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

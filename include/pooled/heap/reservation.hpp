@@ -15,8 +15,7 @@
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct reservation {
     std::array<class_index, 2> classes{k_no_class, k_no_class};
@@ -71,5 +70,4 @@ public:
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

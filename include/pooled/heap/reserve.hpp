@@ -6,16 +6,9 @@
 // Any thread may call; takes the lock of the heap, and not while it calls the system. Beside a holder that does not run, all that it needs
 // comes from upstream, unless it may wait. O(spans).
 
-#include "pooled/heap/reservation.hpp"
-#include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
-#include "pooled/heap/upstream.hpp"
-#include "pooled/os/metadata.hpp"
-#include "pooled/os/mutex.hpp"
-#include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline slab_heap::attempt::attempt(slab_heap& heap, std::array<class_index, 2> classes, bool touches)
     : m_heap(heap),
@@ -160,5 +153,4 @@ inline void slab_heap::end(reservation& r, reservation* to) noexcept {
     g_metadata.deallocate(&r, sizeof(reservation));
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

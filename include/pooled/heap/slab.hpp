@@ -31,8 +31,7 @@
 
 #include <new>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct chunk;
 struct reservation;
@@ -370,5 +369,4 @@ struct alignas(k_cache_line) chunk {
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

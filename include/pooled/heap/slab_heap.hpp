@@ -23,8 +23,7 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class slab_heap : private chunk_source, public lockable<slab_heap> {
 public:
@@ -466,5 +465,4 @@ private:
     push_list<chunk, next_chunk> m_left_chunks;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -15,8 +15,7 @@
 
 #include <memory_resource>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Chunks of 2 MiB of all pools. As many as k_most_apart are mappings of their own to the kernel (docs/mechanisms.md).
 POOLED_STATE(atomic<std::uint32_t>, g_chunks_apart, {0});
@@ -255,5 +254,4 @@ private:
     std::uint64_t m_epoch = std::uint64_t{g_forks_lost} << 32;  // changes in a forked child
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

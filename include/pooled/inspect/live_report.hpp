@@ -3,7 +3,7 @@
 
 // live_report(): what one pool of this process holds, by type.
 //
-//   live_census   walk: addresses that caches and lists have ─┐
+//   live_state    walk: addresses that caches and lists have ─┐
 //                 walk: blocks whose bits are clear          ─┼─▶ blocks in use ─▶ the first words of each ─▶ groups by type
 //                 walk: addresses that caches and lists have ─┘   (those that one walk alone found are uncertain)
 //
@@ -25,33 +25,10 @@
 #include "pooled/plugins/copies.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
-struct live_group {
-    char const* type = nullptr;  // null: not known, but the blocks' size is
-    std::size_t objects = 0;
-    std::size_t bytes = 0;  // of their blocks
-    std::size_t block_bytes = 0;
-};
-
-struct live_state;
-
-struct live_census {
-    POOLED_API explicit live_census(pool_core const& core) noexcept;
-    POOLED_API ~live_census();
-    live_census(live_census const&) = delete;
-    live_census& operator=(live_census const&) = delete;
-
-    // The group with most bytes of those that were not returned yet; null: none is left. O(groups).
-    [[nodiscard]] POOLED_API live_group const* next() noexcept;
-
-    std::size_t objects = 0;
-    std::size_t bytes = 0;
-    std::size_t uncertain = 0;    // blocks that were allocated or freed meanwhile
-    char const* doubt = nullptr;  // null: nothing is wrong
-    live_state* state = nullptr;
-};
+// What pool::live_report() prints: write(to, text) gets it in pieces, and may throw.
+POOLED_API void report_live(pool_core const& core, void (*write)(void* to, char const* text), void* to);
 
 #if POOLED_HAS_CODE
 
@@ -171,16 +148,17 @@ struct live_state {
         std::uint64_t found_free : 2;  // a bit for each walk
         std::uint64_t is_other : 1;    // idle, deferred, or the library's own
     };
-    struct group : live_group {
+    struct group {
         std::uint64_t key = 0;
+        std::size_t block_bytes = 0;
         std::size_t name_at = 0;  // in `names`; 0: none
-        bool is_returned = false;
+        std::size_t objects = 0;
+        std::size_t bytes = 0;  // of their blocks
     };
     static constexpr std::size_t k_none = ~std::size_t{0};
     static constexpr std::uint64_t k_most_bytes = (std::uint64_t{1} << 48) - 1;
 
-    live_census& to;
-    std::uint32_t const pool_id;
+    pool_core const& core;
     copy_directory const* const types;
     own_memory memory{};
     inspect::walk<own_memory, live_state> walk;
@@ -196,24 +174,27 @@ struct live_state {
         std::size_t group;
     } recent[1024]{};  // first words that were found lately; a group of k_none: it names no type
     char name[8192]{};
+    std::size_t in_use = 0;
+    std::size_t bytes_in_use = 0;
+    std::size_t changed = 0;      // blocks that were allocated or freed meanwhile
+    char const* wrong = nullptr;  // null: nothing is
 
-    live_state(live_census& all, std::uint32_t id, inspect::record const& layout,
-               copy_directory const* of_process) noexcept
-        : to(all), pool_id(id), types(of_process), walk(memory, layout, *this) {}
+    live_state(pool_core const& of, inspect::record const& layout, copy_directory const* of_process) noexcept
+        : core(of), types(of_process), walk(memory, layout, *this) {}
 
     template <class T>
     void add(mapped_array<T>& array, T const& one) noexcept {
-        if (!array.push(one)) to.doubt = "there is not enough memory to count all blocks";
+        if (!array.push(one)) wrong = "there is not enough memory to count all blocks";
     }
 
     void free(std::uint64_t a) noexcept { is_second ? mark(a, true) : add(free_before, a); }
-    void uncertain(std::uint64_t) noexcept { to.uncertain += is_second ? 1 : 0; }
+    void uncertain(std::uint64_t) noexcept { changed += is_second ? 1 : 0; }
     void idle(std::uint64_t a) noexcept { mark(a, false); }
     void deferred(std::uint64_t a) noexcept { mark(a, false); }
     void own(std::uint64_t a) noexcept { mark(a, false); }
-    void doubt(char const* what) noexcept { to.doubt = what; }
+    void doubt(char const* what) noexcept { wrong = what; }
     void block(std::uint32_t id, std::uint64_t begin, std::uint64_t bytes) noexcept {
-        if (id == pool_id && (blocks.size() == 0 || begin > blocks.end()[-1].begin))
+        if (id == core.id() && (blocks.size() == 0 || begin > blocks.end()[-1].begin))
             add(blocks, {begin, bytes & k_most_bytes, 0, 0});
     }
     void pool(std::uint32_t, char const*) noexcept {}
@@ -244,9 +225,9 @@ struct live_state {
             one->found_free |= 2;
     }
 
-    void look(pool_core const& core) noexcept {
+    void look() noexcept {
         walk.read_pool(address_of(&core));
-        walk.for_each_slab(pool_id);
+        walk.for_each_slab(core.id());
         for (std::uint64_t const a : free_before)
             if (live_block* const one = find(a); one != nullptr && one->begin == a) one->found_free |= 1;
         free_before.clear();
@@ -353,12 +334,12 @@ struct live_state {
         for (live_block const& b : blocks) {
             if (b.is_other != 0 || b.found_free == 3) continue;
             if (b.found_free != 0) {
-                ++to.uncertain;
+                ++changed;
                 continue;
             }
             std::size_t const bytes = b.bytes;
-            ++to.objects;
-            to.bytes += bytes;
+            ++in_use;
+            bytes_in_use += bytes;
             std::uint64_t words[2]{};
             static_cast<void>(
                 heads.get(b.begin, words, sizeof(words),
@@ -391,44 +372,58 @@ struct live_state {
                     one.bytes += std::exchange(other->bytes, 0);
                 }
     }
+    // The group with most bytes first; one that was printed has no objects any more.
+    void print(void (*write)(void* to, char const* text), void* to) {
+        auto const say = [write, to](char const* before, std::size_t number, char const* after) {
+            char digits[24];
+            std::snprintf(digits, sizeof(digits), "%zu", number);
+            for (char const* const text : {before, static_cast<char const*>(digits), after})
+                write(to, text);
+        };
+        write(to, "pool '");
+        write(to, core.name());
+        say("': ", in_use, " blocks in use, ");
+        say("", bytes_in_use, " bytes\n");
+        for (;;) {
+            group* largest = nullptr;
+            for (group& one : groups)
+                if (one.objects != 0 && (largest == nullptr || one.bytes > largest->bytes)) largest = &one;
+            if (largest == nullptr) break;
+            say("  ", std::exchange(largest->objects, 0), " of ");
+            if (largest->name_at != 0)
+                write(to, &names[largest->name_at]);
+            else
+                say("", largest->block_bytes, " bytes that name no type");
+            say(", ", largest->bytes, " bytes\n");
+        }
+        if (changed != 0)
+            say("  uncertain: ", changed, " blocks that threads allocated or freed meanwhile\n");
+        for (char const* const text : {"  uncertain: ", wrong, "\n"})
+            if (wrong != nullptr) write(to, text);
+    }
 };
 
-POOLED_CODE live_census::live_census(pool_core const& core) noexcept {
+POOLED_CODE void report_live(pool_core const& core, void (*write)(void* to, char const* text), void* to) {
     // The copy of the library that made the pool.
     copy_directory const* const all = detail::find_directory(false);
     inspect::record const* layout = nullptr;
     for (memory_copy const* one = all != nullptr ? all->first() : nullptr; one != nullptr; one = one->next)
         if (one->heap != nullptr && one->heap->registry == &core.made_by()) layout = one->heap;
-    if (layout == nullptr || layout->layout != inspect::k_layout) return;
-    void* const pages = platform::map_pages(sizeof(live_state), platform::k_page_bytes);
-    if (pages == nullptr) {
-        doubt = "there is not enough memory for a census";
-        return;
-    }
-    state = ::new (pages) live_state(*this, core.id(), *layout, all);
-    state->look(core);
-    state->count();
-}
-
-POOLED_CODE live_census::~live_census() {
-    if (state == nullptr) return;
-    state->~live_state();
-    platform::unmap_pages(state, sizeof(live_state));
-}
-
-POOLED_CODE live_group const* live_census::next() noexcept {
-    live_state::group* largest = nullptr;
-    if (state == nullptr) return nullptr;
-    for (live_state::group& one : state->groups)
-        if (!one.is_returned && one.objects != 0 && (largest == nullptr || one.bytes > largest->bytes))
-            largest = &one;
-    if (largest == nullptr) return nullptr;
-    largest->is_returned = true;
-    if (largest->name_at != 0) largest->type = &state->names[largest->name_at];
-    return largest;
+    bool const is_known = layout != nullptr && layout->layout == inspect::k_layout;
+    void* const pages = is_known ? platform::map_pages(sizeof(live_state), platform::k_page_bytes) : nullptr;
+    if (pages == nullptr) return write(to, "there is not enough memory for a census of the pool\n");
+    struct mapped_state {
+        live_state& state;
+        ~mapped_state() {
+            state.~live_state();
+            platform::unmap_pages(&state, sizeof(live_state));
+        }
+    } const census{*::new (pages) live_state(core, *layout, all)};
+    census.state.look();
+    census.state.count();
+    census.state.print(write, to);
 }
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -6,27 +6,10 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
-#include "pooled/base/intrusive_list.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/cache/bound_slots.hpp"
-#include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/central.hpp"
-#include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/deferred_blocks.hpp"
-#include "pooled/cache/handed_blocks.hpp"
-#include "pooled/cache/thread_cache.hpp"
-#include "pooled/heap/page_map.hpp"
-#include "pooled/heap/slab.hpp"
 #include "pooled/inspect/record.hpp"
-#include "pooled/os/metadata.hpp"
-#include "pooled/os/platform.hpp"
-#include "pooled/plugins/copies.hpp"
-#include "pooled/pool/core.hpp"
-#include "pooled/pool/memory.hpp"
 #include "pooled/pool/registry.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // offsetof() as a number of the record. Each class is laid out as its members are declared, also those that the standard does not
 // promise it of. The macro of <cstddef> takes the preprocessor three lines.
@@ -142,7 +125,6 @@ POOLED_HIDDEN inline constexpr inspect::record k_record = record_access::of<regi
 
 #pragma GCC diagnostic pop
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

@@ -14,8 +14,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 namespace hardened {
 
@@ -72,5 +71,4 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) noe
 
 }  // namespace hardened
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

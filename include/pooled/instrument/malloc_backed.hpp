@@ -26,8 +26,7 @@
 
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 #if POOLED_SANITIZE
 
@@ -131,5 +130,4 @@ struct record {
 
 }  // namespace malloc_blocks
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

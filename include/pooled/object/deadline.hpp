@@ -10,8 +10,7 @@
 #include <stop_token>
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // What an acquire does when no object is idle and none may be built. Otherwise it waits: for a duration, which begins when it may have to,
 // or as long as a deadline says.
@@ -84,5 +83,4 @@ struct until_stopped {
 };
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

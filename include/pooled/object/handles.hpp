@@ -17,8 +17,7 @@
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/unique_ptr.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Allocates the one control block in the slot.
 template <class Other, class Recycler>
@@ -113,5 +112,4 @@ struct counted_handle {
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

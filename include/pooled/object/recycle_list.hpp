@@ -44,8 +44,7 @@
 
 #include <memory>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct recycle_limits {
     std::size_t bound;  // objects at most
@@ -410,5 +409,4 @@ private:
     atomic<bool> m_is_barred{false};  // under the lock alone
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -6,22 +6,10 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
-#include "pooled/base/algorithm.hpp"
-#include "pooled/cache/cache_set.hpp"
-#include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/deferred_blocks.hpp"
-#include "pooled/cache/thread_cache.hpp"
 #include "pooled/inspect/own_record.hpp"
 #include "pooled/object/recycle_list.hpp"
-#include "pooled/object/recycle_stack.hpp"
-#include "pooled/object/wait_queue.hpp"
-#include "pooled/pool/core.hpp"
 
-#include <new>
-#include <utility>
-
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
@@ -452,7 +440,6 @@ POOLED_CODE void recycle_list::forget_objects() noexcept {
     add_to_caches();
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

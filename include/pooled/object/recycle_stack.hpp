@@ -10,8 +10,7 @@
 #include <cstring>
 #include <utility>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // The eight bytes by which a recycled object is known. A link points into the object it links to, so tools that look for leaks follow
 // it. Generations are multiples of k_step. For threads that own the object.
@@ -92,5 +91,4 @@ private:
     std::array<recycle_node*, k_ways> m_tops{};
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -17,8 +17,7 @@
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/smart/counted_object.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // More objects than the address space holds are refused before the first is built, as are more than the machine has
 // memory for. A single object that is too large fails with std::bad_alloc when it is requested.
@@ -257,5 +256,4 @@ private:
     object_factory m_factory;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

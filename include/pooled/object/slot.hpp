@@ -19,8 +19,7 @@
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/standard_control_block.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct slot {
     alignas(void*) std::byte control[standard_control_block::k_bytes_with_deleter];
@@ -56,5 +55,4 @@ void forget_owners([[maybe_unused]] T& object) noexcept {
     if constexpr (shares_from_this<T>) detail::owner_in(object).reset();
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

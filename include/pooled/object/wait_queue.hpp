@@ -19,8 +19,7 @@
 #include "pooled/base/intrusive_list.hpp"
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class wait_queue;
 
@@ -172,5 +171,4 @@ private:
     observed<std::size_t> m_size;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

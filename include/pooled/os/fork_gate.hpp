@@ -34,8 +34,7 @@
 #include <array>
 #include <utility>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // What the gate knows of one thread.
 struct fork_gate_thread {
@@ -410,5 +409,4 @@ POOLED_CODE bool register_fork_handlers(bool is_first) noexcept {
 }
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

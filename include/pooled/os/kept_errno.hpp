@@ -7,8 +7,7 @@
 
 #include <cerrno>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class kept_errno {
 public:
@@ -20,5 +19,4 @@ private:
     int m_kept;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -23,8 +23,7 @@
 
 #include <new>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class metadata_arena {
 public:
@@ -203,5 +202,4 @@ POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -8,8 +8,7 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/os/raw_mutex.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class mutex {
 public:
@@ -142,5 +141,4 @@ private:
     bool m_is_mine;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

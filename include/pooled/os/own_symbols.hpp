@@ -15,8 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class own_symbols {
 public:
@@ -144,20 +143,17 @@ private:
     char m_window[4096];
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #else
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class own_symbols {
 public:
     [[nodiscard]] std::size_t name_of(std::uint64_t, char*, std::size_t) noexcept { return 0; }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

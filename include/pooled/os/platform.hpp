@@ -24,8 +24,7 @@
 #include "pooled/os/platform_windows.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 #if !POOLED_HAS_CODE
 struct system_platform {};
@@ -244,5 +243,4 @@ POOLED_CODE void platform::pause(unsigned attempt) noexcept {
 }
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

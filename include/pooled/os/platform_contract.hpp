@@ -7,8 +7,7 @@
 
 #include <concepts>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 #if POOLED_HAS_CODE
 // What a system provides. No function throws, and none uses malloc unless noted. Those that a drop may call leave errno as it is.
@@ -96,5 +95,4 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
 static_assert(operating_system<system_platform>);
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -7,22 +7,13 @@
 
 #if POOLED_HAS_CODE
 #include "pooled/base/algorithm.hpp"
-#include "pooled/base/atomics.hpp"
 #include "pooled/os/platform_posix.hpp"
 
 #include <limits.h>
-#include <time.h>
 
-#include <cerrno>
-
-#include <pthread.h>
-#include <sched.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Huge pages, as far as they are worth their price.
 //
@@ -229,7 +220,6 @@ private:
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

@@ -18,8 +18,7 @@
 #include <unistd.h>
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Where map_pages() maps: below `end`, the lower end of what it mapped last, or the upper end of what was unmapped since. A program may
 // choose a place for all mappings. If something is mapped there already, a second try is made below `next`, which passes through the place
@@ -266,5 +265,4 @@ struct other_posix_platform : posix_platform {
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

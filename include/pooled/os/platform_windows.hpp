@@ -16,8 +16,7 @@
 #include <array>
 #include <utility>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 extern "C" {
 void* pooled_virtual_alloc(void* at, std::size_t bytes, std::uint32_t type, std::uint32_t protection)
@@ -250,7 +249,6 @@ struct windows_platform {
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

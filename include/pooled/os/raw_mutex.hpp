@@ -12,8 +12,7 @@
 
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // test/model runs the class under a model checker.
 class raw_mutex {
@@ -90,5 +89,4 @@ protected:
     std_atomics::atomic<std::uint32_t> m_state{k_free};
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

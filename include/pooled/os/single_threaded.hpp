@@ -10,8 +10,7 @@
 #define POOLED_HAS_SINGLE_THREADED 1
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // True only while the process has one thread: glibc says so in a byte, which becomes 0 before pthread_create() makes a second one. A count
 // changes by plain loads and stores then, as those of libstdc++'s std::shared_ptr do.
@@ -23,5 +22,4 @@ namespace detail {
 #endif
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -22,8 +22,7 @@
 #include "pooled/plugins/copies_elf.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline constexpr std::uint64_t k_type_numbers = 16384;
 inline constexpr std::uint32_t k_first_type_number = 128;
@@ -174,5 +173,4 @@ POOLED_HIDDEN inline constinit copy_directory g_own_directory;
     return *detail::find_directory(true);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

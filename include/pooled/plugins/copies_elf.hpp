@@ -17,8 +17,7 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/inspect/record.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct copy_directory;
 
@@ -224,5 +223,4 @@ POOLED_HIDDEN POOLED_NOINLINE inline copy_directory* find_directory(copy_directo
     return search.found;
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

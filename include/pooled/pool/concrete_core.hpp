@@ -9,8 +9,6 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/error.hpp"
@@ -34,13 +32,9 @@
 #include "pooled/pool/registry.hpp"
 #include "pooled/stats.hpp"
 
-#include <atomic>
-#include <new>
 #include <stdexcept>
-#include <utility>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline constexpr char const* k_bad_alignment =
     "pooled: bad request for memory: the alignment is not a power of two; pass alignof(T)";
@@ -307,7 +301,6 @@ POOLED_HIDDEN inline constexpr memory_copy k_copy_functions{
     .deallocate = [](void* p) { detail::deallocate_found(p); },
     .default_core = []() -> void* { return &g_registry.default_core(); }};
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
 
 #endif

@@ -18,8 +18,7 @@
 #include "pooled/pool/memory.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Which threads a pool serves.
 enum class sharing : bool { local, shared };
@@ -186,5 +185,4 @@ POOLED_STATE(atomic<void (*)() noexcept>, g_anew_hook, {nullptr});  // as pool_e
     return hook != nullptr && hook(core, seen);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -65,8 +65,7 @@
 #include "pooled/instrument/malloc_backed.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // `known` null: the default pool. The request's class, perhaps k_large, and what it asks for. Null when the bound is reached; throws
 // what upstream throws.
@@ -380,5 +379,4 @@ POOLED_CODE void deallocate_found(void* p) noexcept {
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

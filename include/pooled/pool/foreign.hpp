@@ -14,8 +14,7 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/registry.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 [[nodiscard]] inline bool is_foreign(pool_core const& core) noexcept { return g_registry.is_foreign(core); }
 
@@ -61,5 +60,4 @@ POOLED_CODE void deallocate_elsewhere(void* p) noexcept {
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

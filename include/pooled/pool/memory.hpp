@@ -29,8 +29,7 @@
 
 #include <exception>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class pool_memory {
 public:
@@ -440,5 +439,4 @@ inline bool pool_memory::is_valid() noexcept {
     return valid;
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -17,8 +17,7 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Decides when a pool looks for unused memory to return: at most once per period, and only in calls that are slow anyway. Any
 // thread may call; a period's end is reported to one thread.
@@ -220,5 +219,4 @@ inline std::size_t memory_release::end_period(std::size_t unneeded) noexcept {
     return fewest;
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -27,8 +27,7 @@
 #include "pooled/os/metadata.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 inline constexpr char const* k_default_pool_name = "default";
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
@@ -472,5 +471,4 @@ inline void registry::begin_anew() noexcept {
 }
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

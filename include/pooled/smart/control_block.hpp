@@ -17,8 +17,7 @@
 #include "pooled/teardown/deferred_queue.hpp"
 #include "pooled/teardown/teardown.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // The block for the control block of the std::allocate_shared that this thread is about to call.
 struct given_block {
@@ -292,5 +291,4 @@ struct std_block : shared_block_of<char, from_default> {
     };
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -32,8 +32,7 @@
 
 #include <memory>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 struct count_header {
     static constexpr std::uint64_t k_weak_one = k_type_numbers;
@@ -393,5 +392,4 @@ private:
                                        .destroy = k_may_be_deferred ? destroy_object<object> : nullptr};
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -5,8 +5,7 @@
 
 #include "pooled/smart/counted_object.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Eight bytes that lead both to an object as a T and to the header of its block, without knowledge of T: T may be incomplete, or
 // any base of the object, with or without a virtual function.
@@ -80,5 +79,4 @@ private:
     std::uintptr_t m_bits = 0;
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

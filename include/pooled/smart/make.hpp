@@ -25,8 +25,7 @@
 #include "pooled/teardown/incremental.hpp"
 #include "pooled/unique_ptr.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 template <class T>
 concept unbounded_array = std::is_unbounded_array_v<T>;
@@ -269,5 +268,4 @@ make_with_tail(Place place, std::size_t count, Args&&... args) {
         place, tail_length<std::remove_const_t<Element>, Initial>{count, {}}, std::forward<Args>(args)...);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -14,8 +14,7 @@
 #include "pooled/smart/make.hpp"
 #include "pooled/smart/tailed.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // A base of `Pool`, whose place() says where blocks come from.
 template <class Pool, sharing Sharing>
@@ -230,5 +229,4 @@ private:
     }
 };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

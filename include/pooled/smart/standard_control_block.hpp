@@ -16,8 +16,7 @@
 #include <memory>
 #include <new>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // The object in the control block of std::allocate_shared.
 template <class Control>
@@ -99,5 +98,4 @@ template <class X>
 template <class T>
 concept shares_from_this = requires(T const& object) { detail::owner_in(object); };
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -21,8 +21,7 @@
 
 #include <stdexcept>
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 using type_tag = std::uint64_t;
 
@@ -148,5 +147,4 @@ template <bool Throws = false>
     return tag != k_no_type ? tag : detail::add_type<Throws>(type, kept);
 }
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -17,8 +17,7 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/teardown/block_type.hpp"
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 class deferred {
 public:
@@ -190,5 +189,4 @@ POOLED_CODE std::size_t deferred_queue::finish(std::size_t most) noexcept {
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -31,8 +31,7 @@
 #include "pooled/pool/foreign.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 // Destroys up to `budget` objects of a list of queues, including those that they alone kept alive, and frees the queues that are then
 // empty. Returns the number of objects.
@@ -443,5 +442,4 @@ POOLED_CODE void defer_or_finish(deferred d, void const* object, std::size_t obj
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL

@@ -38,8 +38,7 @@
 #include "pooled/os/mutex.hpp"
 #endif
 
-POOLED_BEGIN_NAMESPACE
-namespace detail {
+POOLED_BEGIN_DETAIL
 
 [[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t stack_pointer() noexcept {
 #if defined(__x86_64__)
@@ -398,5 +397,4 @@ inline void install_hooks() noexcept {
 
 #endif
 
-}  // namespace detail
-POOLED_END_NAMESPACE
+POOLED_END_DETAIL
