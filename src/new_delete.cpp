@@ -39,6 +39,7 @@
 #error \
     "pooled: no new_delete.cpp on Windows, where each DLL keeps its own operators: use pooled::allocator and pools"
 #endif
+#include <sys/mman.h>
 #include <unistd.h>
 
 #if POOLED_SANITIZE || POOLED_THREAD_SANITIZER
@@ -315,13 +316,24 @@ constexpr std::size_t k_not_own = k_size_max;
     return k_not_own;
 }
 
+// Linux before 6.17 may unmap `to` in a call that fails, as where `from` is two mappings: it is mapped again, unless something is there.
+[[nodiscard]] bool move_or_map_pages(void* from, void* to, std::size_t bytes) noexcept {
+    errno = 0;
+    bool const is_moved = platform::move_pages(from, to, bytes);
+#if defined(MAP_FIXED_NOREPLACE)
+    if (!is_moved && errno != 0 && errno != EINVAL)  // it is known
+        ::mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+#endif
+    return is_moved;
+}
+
 // Copies the contents of a huge block, and loses them. Where no class serves the two blocks, pages move if the system can do that, which
 // takes a hundredth of the time and no second block's memory.
 void move_bytes(void* from, void* to, std::size_t bytes) noexcept {
     auto const is_exact = [](void* p) { return g_page_map.find_owned(p).slab_at()->size_class == k_exact; };
     std::size_t const pages = round_down(bytes, page_bytes());
     std::size_t const moved =
-        pages != 0 && is_exact(from) && is_exact(to) && platform::move_pages(from, to, pages) ? pages : 0;
+        pages != 0 && is_exact(from) && is_exact(to) && move_or_map_pages(from, to, pages) ? pages : 0;
     std::memcpy(static_cast<std::byte*>(to) + moved, static_cast<std::byte*>(from) + moved, bytes - moved);
 }
 

@@ -44,7 +44,6 @@ struct linux_platform : posix_platform {
     static constexpr int k_populate = 23;          // MADV_POPULATE_WRITE
     static constexpr int k_collapse = 25;          // MADV_COLLAPSE
     static constexpr int k_move = 7;               // MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP
-    static constexpr int k_if_free = 0x100000;     // MAP_FIXED_NOREPLACE
     struct machine_memory {                        // sysinfo(2)
         long uptime;
         unsigned long loads[3], total_ram, free_ram, shared_ram, buffer_ram, total_swap, free_swap;
@@ -66,13 +65,9 @@ struct linux_platform : posix_platform {
     static bool populate_pages(std::byte* p, std::size_t bytes) noexcept {
         return ::madvise(p, bytes, k_populate) == 0;
     }
-    // Since Linux 5.7. Before 6.17, `to` is unmapped by a call that fails as `from` is two mappings: it is mapped again, if nothing is there.
+    // Since Linux 5.7.
     static bool move_pages(void* from, void* to, std::size_t bytes) noexcept {
-        if (::syscall(__NR_mremap, from, bytes, bytes, k_move, to) == static_cast<long>(address_of(to)))
-            return true;
-        if (errno != EINVAL)
-            ::mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | k_if_free, -1, 0);
-        return false;
+        return ::syscall(__NR_mremap, from, bytes, bytes, k_move, to) == static_cast<long>(address_of(to));
     }
     [[nodiscard]] static bool may_hold(std::size_t bytes) noexcept {
         machine_memory machine{};

@@ -33,9 +33,6 @@ static_assert(platform::k_barrier == MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 #ifdef MADV_POPULATE_WRITE
 static_assert(platform::k_populate == MADV_POPULATE_WRITE);
 #endif
-#ifdef MAP_FIXED_NOREPLACE
-static_assert(platform::k_if_free == MAP_FIXED_NOREPLACE);
-#endif
 
 TEST(platform, touches_pages_without_changing_them) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
