@@ -274,11 +274,15 @@ template <class FindOffset>
 }
 
 POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
-    if constexpr (k_has_hot_path)
-        if (slab* s = nullptr; g_page_map.find_mapped(p).is_of({k_default_pool_id, nullptr, false}, s))
-            [[likely]]
-            if (std::size_t const at = s->cache_at; is_put(p, at, [&] { return at; })) [[likely]]
+    if constexpr (k_has_hot_path) {
+        // Only the descriptor is left of an entry of the default pool: fewer instructions than by the entry's parts.
+        std::uint64_t const rest =
+            g_page_map.find_mapped(p).bits() ^ map_entry(k_default_pool_id, nullptr, false).bits();
+        if (map_entry(rest).pool_id() == 0) [[likely]]
+            if (std::size_t const at = reinterpret_cast<slab*>(rest)->cache_at;
+                is_put(p, at, [&] { return at; })) [[likely]]
                 return;
+    }
     deallocate_other(p);
 }
 

@@ -112,6 +112,13 @@
 #define POOLED_SYMBOL(name) __asm__(POOLED_ABI_STRING(__USER_LABEL_PREFIX__) name)
 
 #define POOLED_NOINLINE __attribute__((noinline))
+// Of a function with addresses of blocks in vector registers, out of line: they stay there, and wherever these are saved, until something
+// else uses them, and poolheap takes them for roots.
+#if defined(__x86_64__) || defined(__aarch64__)
+#define POOLED_CLEARED __attribute__((noinline, zero_call_used_regs("used")))
+#else
+#define POOLED_CLEARED POOLED_NOINLINE
+#endif
 // Out of line, at the start of a cache line: its speed does not depend on where the linker puts it.
 #define POOLED_COLD_PART __attribute__((noinline, aligned(64)))
 #if !defined(POOLED_ALWAYS_INLINE)  // test/CMakeLists.txt has another one for tests that are not optimized

@@ -194,11 +194,12 @@ public:
     }
 
     // Flushes the older half of a full cache or, if it is large, of its last 1,024 addresses: then no drop waits for more than 512 blocks, and
-    // as few addresses move. If others allocated the blocks, flushes all but so many.
+    // as few addresses move. If others allocated the blocks, flushes all but the oldest so many: none moves then.
     void flush_half(class_cache& cache) noexcept {
         std::uint32_t const newest = detail::smaller(cache.size(), 2 * k_max_cached_blocks);
         std::uint32_t const kept = newest / 2;
-        flush_below(cache, kept, (cache.net_taken() < 0 ? cache.size() : newest) - kept);
+        bool const is_for_others = cache.net_taken() < 0;
+        flush_below(cache, is_for_others ? 0 : kept, (is_for_others ? cache.size() : newest) - kept);
         m_flushes.add(1);
     }
 
@@ -313,10 +314,15 @@ private:
     }
     void on_unlock() noexcept { on_lock(); }
     void settle_deferred() noexcept;
-    // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
+    // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs. Either the first and the last
+    // one do, or most of them are one after the other, in several runs.
     [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
         std::uintptr_t const distance = 4 * blocks.size() * k_geometry[m_class].block_bytes;
-        return address_of(blocks[blocks.size() - 1]) - address_of(blocks.front()) + distance <= 2 * distance;
+        std::uintptr_t const length = address_of(blocks[blocks.size() - 1]) - address_of(blocks.front());
+        std::size_t runs = length + distance <= 2 * distance ? 4 : 0;
+        for (std::size_t step = blocks.size() / 8, i = 0; step > 2 && runs < 4 && i != 8 * step; i += step)
+            runs += k_geometry[m_class].are_neighbours(blocks.begin() + i) ? 1U : 0U;
+        return runs == 4;
     }
 
     // Sets their bits.

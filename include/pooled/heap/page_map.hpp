@@ -41,11 +41,6 @@ public:
     [[nodiscard]] slab* slab_at() const noexcept {
         return reinterpret_cast<slab*>(m_bits & k_descriptor_mask);
     }
-    // Whether the entry is of the same pool as `own`, which has no descriptor. Then it gives the entry's: fewer instructions than by the parts.
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool is_of(map_entry own, slab*& descriptor) const noexcept {
-        descriptor = reinterpret_cast<slab*>(m_bits ^ own.m_bits);
-        return address_of(descriptor) >> k_pool_shift == 0;
-    }
     [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return m_bits; }
 
 private:

@@ -40,6 +40,9 @@ inline constexpr class_index k_no_class = 254;
 inline constexpr class_index k_left = 253;  // no block, and not free: heap/apart.hpp
 inline constexpr class_index k_lent = 252;  // so, too: the system takes or makes its pages
 
+// Two addresses of an array, which the processor reads, writes and adds to as one.
+using address_pair [[gnu::vector_size(16), gnu::aligned(8), gnu::may_alias]] = std::uintptr_t;
+
 struct alignas(k_cache_line) slab {
     static constexpr std::size_t k_word_bits = 64;
     static constexpr std::size_t k_words = k_granule_bytes / k_min_block_bytes / k_word_bits;
@@ -137,7 +140,7 @@ struct alignas(k_cache_line) slab {
         return taken;
     }
     // Requires so many bits; those of a slab that assign() has left none count as no free blocks.
-    void take(std::uint32_t const taken, void** top) noexcept {
+    POOLED_CLEARED void take(std::uint32_t const taken, void** top) noexcept {
         std::uint32_t left = taken;
         std::size_t const size = k_geometry[size_class].block_bytes;
         std::uint32_t w = first_word;
@@ -146,9 +149,10 @@ struct alignas(k_cache_line) slab {
             std::uint64_t set = word(w);
             // Does what the loop below does, for a whole word.
             if (!k_hardened && set == ~std::uint64_t{0} && left >= k_word_bits) {
-                std::byte* block = blocks + w * k_word_bits * size;
-                for (std::size_t i = 0; i < k_word_bits; ++i, block += size)
-                    *--top = block;
+                address_pair two = address_pair{size, 0} + (address_of(blocks) + w * k_word_bits * size);
+#pragma GCC unroll 4
+                for (std::size_t i = 0; i < k_word_bits; i += 2, two += 2 * size)
+                    *reinterpret_cast<address_pair*>(top -= 2) = two;
                 left -= static_cast<std::uint32_t>(k_word_bits);
                 set = 0;
             }
@@ -203,36 +207,33 @@ struct alignas(k_cache_line) slab {
         return true;
     }
 
-    // Records as free those of `most` blocks of one word, from `index` on, that lie one after the other, each `stride` after the one before
-    // it. Returns how many; none when one of them is free already. Eight at a time without a branch, written out, because GCC's -O2 keeps a
-    // loop. Out of line, so that blocks in random order need no registers for it.
-    [[nodiscard]] POOLED_NOINLINE std::size_t deallocate_run(void* const* block, std::size_t most,
-                                                             std::uint32_t index, std::uintptr_t stride,
-                                                             bool is_up) noexcept {
-        auto const w = static_cast<std::uint32_t>(index / k_word_bits);
-        std::uint32_t const at = index % k_word_bits;
-        std::size_t const in_word =
-            is_up ? detail::smaller<std::size_t>(k_word_bits - at, total - index) : at + 1;
+    // Records as free those of the blocks before `last`, from `index` on, that lie one after the other, each `stride` after the one before it,
+    // up to a word in which one of them is free already. Returns how many. Out of line, so that blocks in random order need no registers for it.
+    [[nodiscard]] POOLED_CLEARED std::size_t deallocate_run(void* const* block, void* const* last,
+                                                            std::uint32_t index, std::uintptr_t stride,
+                                                            bool is_up) noexcept {
         void* const* next = block;
-        void* const* const end = block + detail::smaller(most, in_word);
-        std::uintptr_t address = address_of(*block);
-        // Not 0: the block after the i-th is another.
-        auto const differs = [&](std::ptrdiff_t i) {
-            return (address_of(next[i + 1]) - address_of(next[i])) ^ stride;
-        };
-        for (; end - next > 8; next += 8)
-            if ((differs(0) | differs(1) | differs(2) | differs(3) | differs(4) | differs(5) | differs(6) |
-                 differs(7)) != 0)
-                break;
-        address += static_cast<std::uintptr_t>(next - block) * stride;
-        for (; next != end && address_of(*next) == address; ++next)
-            address += stride;
-        auto const n = static_cast<std::size_t>(next - block);
-        std::uint64_t const run = ~std::uint64_t{0} >> (k_word_bits - n) << (is_up ? at : at + 1 - n);
-        if ((word(w) & run) != 0) return 0;
-        word(w) |= run;
-        first_word = detail::smaller(first_word, static_cast<std::uint16_t>(w));
-        return n;
+        auto* const end = detail::smaller(last, block + (is_up ? total - index : index + 1));
+        address_pair two = address_pair{0, stride} + address_of(*block);
+        for (; end - next >= 16; next += 16) {
+            address_pair differ{};
+#pragma GCC unroll 8
+            for (std::ptrdiff_t i = 0; i < 8; ++i, two += 2 * stride)
+                differ |= reinterpret_cast<address_pair const*>(next)[i] ^ two;
+            if ((differ[0] | differ[1]) != 0) break;
+        }
+        auto run = static_cast<std::size_t>(next - block);
+        for (; block + run != end && address_of(block[run]) == address_of(*block) + run * stride; ++run) {}
+        for (std::size_t n = 0, in_word = 0;; n += in_word) {
+            if (n == run) return n;
+            std::size_t const from = is_up ? index + n : index - n;
+            std::size_t const at = from % k_word_bits;
+            in_word = detail::smaller(run - n, is_up ? k_word_bits - at : at + 1);
+            auto const mask = ~std::uint64_t{0} >> (k_word_bits - in_word) << (is_up ? at : at + 1 - in_word);
+            if ((word(from / k_word_bits) & mask) != 0) return n;
+            word(from / k_word_bits) |= mask;
+            first_word = detail::smaller(first_word, static_cast<std::uint16_t>(from / k_word_bits));
+        }
     }
 
     // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
@@ -248,8 +249,7 @@ struct alignas(k_cache_line) slab {
             if (end - block > 1) {
                 std::uintptr_t const stride = address_of(block[1]) - address_of(*block);
                 if (stride == size || stride == 0 - size) {
-                    std::size_t const n = deallocate_run(block, static_cast<std::size_t>(end - block), index,
-                                                         stride, stride == size);
+                    std::size_t const n = deallocate_run(block, end, index, stride, stride == size);
                     block += n;
                     if (n != 0) continue;
                 }

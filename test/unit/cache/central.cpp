@@ -240,11 +240,36 @@ TEST_F(central_test, keeps_the_half_of_a_cache_whose_thread_gets_its_blocks_from
         list->flush_half(giver);
         EXPECT_EQ(list->has_recent(), is_known);
     }
-    EXPECT_EQ(refill(), blocks[255]) << "the newest that was flushed";
+    EXPECT_EQ(refill(), blocks[next - 1]) << "the newest that was flushed";
+    EXPECT_EQ(giver.pop(), blocks[255]) << "the oldest are kept";
     std::scoped_lock const lock(*list);
+    EXPECT_TRUE(giver.push_array(blocks[255]));
     list->retire(giver);
     list->flush({blocks.data() + next, blocks.size() - next});
-    list->flush({&blocks[255], 1});
+    list->flush({&blocks[next - 1], 1});
+}
+
+TEST_F(central_test, keeps_no_addresses_most_of_which_follow_one_another) {
+    while (memory.bytes() / 1024 < 16 * k_per_slab)
+        ASSERT_TRUE(heap.grow(k_class));
+    auto const blocks = take(16 * k_per_slab);
+    std::size_t const half = blocks.size() / 2;
+    std::vector<void*> runs{blocks[0]};
+    runs.insert(runs.end(), &blocks[half], &blocks[half + 15]);
+    runs.insert(runs.end(), &blocks[20], &blocks[35]);
+    runs.push_back(blocks[half + 40]);
+    flush(runs);
+    EXPECT_FALSE(list->has_recent());
+    std::vector<void*> strays;
+    for (std::size_t i = 0; i < 32; ++i)
+        strays.push_back(blocks[100 + i * 10]);
+    flush(strays);
+    EXPECT_TRUE(list->has_recent());
+    std::vector<void*> others(blocks);
+    std::erase_if(others, [&](void* p) {
+        return std::ranges::count(runs, p) != 0 || std::ranges::count(strays, p) != 0;
+    });
+    flush(others);
 }
 
 // An address that is kept keeps a slab from other classes.

@@ -251,19 +251,6 @@ TEST(map_entry, keeps_pool_descriptor_and_flags_apart) {
             }
 }
 
-TEST(map_entry, gives_its_descriptor_to_its_own_pool_alone) {
-    alignas(64) std::byte descriptor[64];
-    auto* const expected = reinterpret_cast<slab*>(descriptor);
-    for (bool const is_local : {false, true}) {
-        map_entry const entry(7, expected, is_local);
-        slab* found = nullptr;
-        EXPECT_TRUE(entry.is_of({7, nullptr, is_local}, found));
-        EXPECT_EQ(found, expected);
-        EXPECT_FALSE(entry.is_of({8, nullptr, is_local}, found));
-        EXPECT_FALSE(map_entry().is_of({7, nullptr, is_local}, found)) << "no pool's memory";
-    }
-}
-
 TEST_F(slab_test, has_the_words_of_its_bitmap_in_the_records_of_its_granules) {
     make(class_for(16, 16));
     ASSERT_EQ(one.total, 4096U);
