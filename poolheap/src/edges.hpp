@@ -22,6 +22,51 @@ namespace poolheap {
 // A read whose value nobody waits for. Prefetches are dropped where the address needs a walk through page tables.
 inline void fetch(void const* at) { static_cast<void>(*static_cast<char const volatile*>(at)); }
 
+// The bits from one of them on, at most 57; at least 8 bytes from its own on are there.
+inline std::uint64_t bits_at(std::vector<std::uint8_t> const& in, std::size_t at, unsigned bits) {
+    std::uint64_t found;
+    std::memcpy(&found, in.data() + at / 8, sizeof found);
+    return found >> at % 8 & ((std::uint64_t{1} << bits) - 1);
+}
+inline void put_bits(std::vector<std::uint8_t>& in, std::size_t at, unsigned bits, std::uint64_t value) {
+    std::uint64_t found;
+    std::memcpy(&found, in.data() + at / 8, sizeof found);
+    found ^= (bits_at(in, at, bits) ^ value) << at % 8;
+    std::memcpy(in.data() + at / 8, &found, sizeof found);
+}
+
+// A number for each block, 0 at first, of as many bits as the greatest one needs.
+class block_numbers {
+public:
+    explicit block_numbers(std::size_t blocks, std::uint32_t greatest = 1) : m_blocks(blocks) {
+        m_bytes.reserve(4 * blocks + 8);  // of address space: pages count when they are written
+        use_huge_pages(m_bytes);
+        widen(static_cast<unsigned>(std::bit_width(greatest)));
+    }
+    [[nodiscard]] std::size_t size() const { return m_blocks; }
+    [[nodiscard]] std::uint32_t operator[](block_index b) const {
+        return static_cast<std::uint32_t>(bits_at(m_bytes, std::size_t{b} * m_bits, m_bits));
+    }
+    void set(block_index b, std::uint32_t number) {
+        if (number >> m_bits != 0) widen(static_cast<unsigned>(std::bit_width(number)));
+        put_bits(m_bytes, std::size_t{b} * m_bits, m_bits, number);
+    }
+    void fetch(block_index b) const { poolheap::fetch(&m_bytes[std::size_t{b} * m_bits / 8]); }
+
+private:
+    // In place, the last one first: none is moved to where another one still is.
+    void widen(unsigned bits) {
+        m_bytes.resize(m_blocks * bits / 8 + 9);
+        for (std::size_t b = m_bits == 0 ? 0 : m_blocks; b-- > 0;)
+            put_bits(m_bytes, b * bits, bits, bits_at(m_bytes, b * m_bits, m_bits));
+        m_bits = bits;
+    }
+
+    std::size_t m_blocks;
+    unsigned m_bits = 0;
+    std::vector<std::uint8_t> m_bytes;
+};
+
 struct edge {
     block_index target = k_no_block;
     unsigned word = 0;                          // of the source, which leads there
@@ -145,17 +190,8 @@ private:
         std::memcpy(&found, m_entries.data() + m_groups[b / k_group], sizeof found);
         return found;
     }
-    [[nodiscard]] std::uint64_t entry(std::size_t at) const {
-        std::uint64_t found;
-        std::memcpy(&found, m_entries.data() + at / 8, sizeof found);
-        return found >> at % 8 & ((std::uint64_t{1} << m_bits) - 1);
-    }
-    void put(std::size_t at, std::uint64_t value) {
-        std::uint64_t found;
-        std::memcpy(&found, m_entries.data() + at / 8, sizeof found);
-        found ^= (entry(at) ^ value) << at % 8;
-        std::memcpy(m_entries.data() + at / 8, &found, sizeof found);
-    }
+    [[nodiscard]] std::uint64_t entry(std::size_t at) const { return bits_at(m_entries, at, m_bits); }
+    void put(std::size_t at, std::uint64_t value) { put_bits(m_entries, at, m_bits, value); }
     void append(std::uint64_t value) {
         put(m_end, value);
         m_end += m_bits;

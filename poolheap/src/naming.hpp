@@ -3,7 +3,7 @@
 
 // What the analysis asks about names: one interface over symbols, types and members, so that tests can give answers of their own.
 
-#include "heap.hpp"
+#include "edges.hpp"
 #include "image.hpp"
 
 #include <deque>
@@ -93,7 +93,7 @@ public:
     [[nodiscard]] type& edit(type_id_t id) { return m_types[id]; }
 
     // One type for each block.
-    [[nodiscard]] virtual std::vector<type_id_t> name_all() = 0;
+    [[nodiscard]] virtual block_numbers name_all() = 0;
     // Of a shared or rc object; others have none.
     [[nodiscard]] virtual std::optional<counts> counts_of(type_id_t id,
                                                           std::span<std::uint64_t const> words) const = 0;
