@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <iterator>
+#include <ranges>
 #include <span>
 
 namespace poolheap {
@@ -75,27 +75,6 @@ struct edge {
 
 class edge_list {
 public:
-    // A block's edges from one of them on, which are their own iterator.
-    class edges {
-    public:
-        edges(edge_list const& of, std::size_t at, std::size_t count) : m_of(&of), m_at(at), m_left(count) {}
-        edge operator*() const {
-            std::uint64_t const found = m_of->entry(m_at);
-            return {static_cast<block_index>(found >> 3), static_cast<unsigned>(found & 7)};
-        }
-        edges& operator++() {
-            m_at += m_of->m_bits, --m_left;
-            return *this;
-        }
-        bool operator==(std::default_sentinel_t) const { return m_left == 0; }
-        [[nodiscard]] edges begin() const { return *this; }
-        [[nodiscard]] std::default_sentinel_t end() const { return {}; }
-
-    private:
-        edge_list const* m_of;
-        std::size_t m_at, m_left;
-    };
-
     explicit edge_list(std::size_t blocks)
         : m_bits(static_cast<unsigned>(std::bit_width(blocks)) + 3),
           m_group_count(blocks / k_guessed * k_guesses + k_guesses) {
@@ -134,7 +113,8 @@ public:
     }
     // Of a block that is not behind the last source, until the list is settled.
     [[nodiscard]] bool has(block_index b) const { return degrees_of(b)[b] != 0; }
-    [[nodiscard]] edges operator[](block_index b) const {
+    // Of a block: a range of edge.
+    [[nodiscard]] auto operator[](block_index b) const {
         degrees const all = degrees_of(b);
         std::uint64_t before = (std::uint64_t{1} << b % k_group) - 1;
         std::size_t at = 8 * (m_groups[b / k_group] + sizeof all);
@@ -146,9 +126,12 @@ public:
             before &= ~(next | (next - 1));
         }
         at += all.sum(before) * m_bits;
-        std::size_t const degree = all[b];
-        if (degree == k_many) return {*this, at + m_bits, entry(at)};
-        return {*this, at, degree};
+        std::size_t degree = all[b];
+        if (degree == k_many) degree = entry(at), at += m_bits;
+        return std::views::iota(std::size_t{0}, degree) | std::views::transform([this, at](std::size_t i) {
+                   std::uint64_t const found = entry(at + i * m_bits);
+                   return edge{static_cast<block_index>(found >> 3), static_cast<unsigned>(found & 7)};
+               });
     }
     // What the edges of these blocks need, into the processor's cache: where that lies is guessed, from numbers that mostly are there.
     void fetch(std::span<block_index const> blocks) const {

@@ -53,7 +53,7 @@ class graph {
 public:
     graph(image const& from, heap const& blocks, naming& names);
 
-    [[nodiscard]] edge_list::edges edges(block_index b) const { return m_edges[b]; }
+    [[nodiscard]] auto edges(block_index b) const { return m_edges[b]; }
     [[nodiscard]] bool has_edges(block_index b) const { return m_edges.has(b); }
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
     // visit(block_index from, block_index to) for each edge of the blocks in the list, to which visit may add.

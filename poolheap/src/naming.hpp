@@ -39,6 +39,8 @@ struct type {
     word_rule rule{};
 
     [[nodiscard]] std::string shown_name() const { return name.empty() ? "buffer that nothing names" : name; }
+    // Only then a block has counts.
+    [[nodiscard]] bool may_be_counted() const { return kind != kind::buffer && kind < kind::virtual_object; }
     [[nodiscard]] bool is_array() const { return name.ends_with("[]"); }
     // Nothing is known but, perhaps, who holds it.
     [[nodiscard]] bool is_nameless() const { return kind == kind::buffer && layout < 0 && function == 0; }

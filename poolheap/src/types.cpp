@@ -234,17 +234,17 @@ block_numbers image_naming::name_all() {
     block_numbers all(m_heap.blocks.size());
     auto const type_of = [&](block_index b) { return static_cast<type_id_t>(all[b]); };
     reference_reader reader(m_image, m_heap);
-    reader.first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
-        all.set(b, type_by_words(b, words));
-    });
     // What others know about a block that does not say itself what it is: shared_ptr(new T), and a std::function of libstdc++.
     auto const name_other = [&](address at, type_id_t id) {
         block_index const to = id != k_buffer ? m_heap.find(at).index : k_no_block;
         if (to != k_no_block && all[to] == k_buffer) all.set(to, id);
     };
-    reader.first_words(k_scanned / 8, [&](block_index b, std::span<std::uint64_t const> words) {
-        if (type_id_t const owned = (*this)[type_of(b)].rule.owned; owned != k_buffer)
-            name_other(owned_by(b, type_of(b), words), owned);
+    auto const is_any = [](block_index) { return true; };
+    reader.first_words(k_scanned / 8, is_any, [&](block_index b, std::span<std::uint64_t const> words) {
+        type_id_t const own = type_by_words(b, words.first(std::min(words.size(), k_words)));
+        if (own != k_buffer) all.set(b, own);
+        if (type_id_t const owned = (*this)[own].rule.owned; owned != k_buffer)
+            name_other(owned_by(b, own, words), owned);
         // | functor | | manager | invoker |: the last two are functions of one file.
         for (std::size_t at = 0; at + 3 < words.size(); ++at)
             if (is_near_code(words[at + 2]) && is_near_code(words[at + 3]) && words[at] % 8 == 0)
