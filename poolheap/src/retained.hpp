@@ -17,8 +17,9 @@
 // looks. A part of the tree is a sequence of keepers, with all blocks that these and perhaps others keep. A block belongs to the part that
 // its own type ends, so lists and trees of objects have one part, however long they are.
 //
-// Complexity: O(edges × types on a path), since a block has fewer keepers after each change. Memory: a number of a sequence for each block,
-// in as few bits as these numbers need, and 40 bytes for each sequence.
+// Complexity: O(edges × types on a path) intersections, since a block has fewer keepers after each change; those that were asked for last
+// are remembered, others take as many steps as there are keepers. Memory: a number of a sequence for each block, in as few bits as these
+// numbers need, and some 50 bytes for each sequence and each other type that blocks of these keepers have.
 
 #include "leaks.hpp"
 

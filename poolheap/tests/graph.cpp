@@ -23,6 +23,15 @@ std::vector<block_index> sorted_targets(graph const& g, block_index b) {
     return all;
 }
 
+TEST(BlockNumbers, StayAsTheyAreWhenAGreaterOneNeedsMoreBits) {
+    auto const number = [](block_index b) { return b % 33 == 32 ? b * 4'000'000U : b; };
+    block_numbers all(1000);
+    for (block_index b = 0; b < 1000; ++b)
+        all.set(b, number(b));
+    for (block_index b = 0; b < 1000; ++b)
+        ASSERT_EQ(all[b], number(b));
+}
+
 TEST(Graph, AnEdgeIsThereOnceHoweverManyWordsLeadToABlock) {
     fake_heap h;
     address const a = h.add("A", kind::shared), b = h.add("B", kind::shared);
