@@ -48,7 +48,7 @@ public:
         return static_cast<std::uint32_t>(bits_at(m_bytes, std::size_t{b} * m_bits, m_bits));
     }
     void set(block_index b, std::uint32_t number) {
-        if (number >> m_bits != 0) widen(static_cast<unsigned>(std::bit_width(number)));
+        if (std::uint64_t{number} >> m_bits != 0) widen(static_cast<unsigned>(std::bit_width(number)));
         put_bits(m_bytes, std::size_t{b} * m_bits, m_bits, number);
     }
     void fetch(block_index b) const { poolheap::fetch(&m_bytes[std::size_t{b} * m_bits / 8]); }

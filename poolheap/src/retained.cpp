@@ -37,9 +37,8 @@ public:
 
     [[nodiscard]] type_tree tree() {
         struct sum {
-            std::size_t objects = 0,
-                        bytes = 0;  // of blocks whose own type ends the sequence, or is in it already
-            std::size_t kept = 0;   // of blocks of these keepers, which are one of them
+            // Of blocks whose own type ends the sequence; of those that these keep, and are one of them.
+            std::size_t objects = 0, bytes = 0, kept = 0;
         };
         std::vector<sum> sums;
         m_graph.blocks().for_each_block([&](block_index b, block const& own) {
@@ -57,9 +56,7 @@ public:
         std::vector<std::size_t> kept(m_is_marked.size(), 0);
         std::vector<bool> is_shown(sums.size(), false);
         for (sequence s = static_cast<sequence>(sums.size()); s-- > k_none + 1;) {
-            if (sums[s].kept != 0)
-                for (sequence step = s; step != k_none; step = m_steps[step].before)
-                    kept[m_steps[step].last] += sums[s].kept;
+            each(s, [&](keeper k) { kept[k] += sums[s].kept; });
             if (sums[s].objects != 0) is_shown[s] = true;
             if (is_shown[s]) is_shown[m_steps[s].before] = true;
         }
