@@ -136,13 +136,15 @@ std::string owners_found(graph const& g, target const& of) {
     std::size_t owners = 0, weak = 0, found = 0;
     reference_reader reader = g.reader();
     std::vector<bool> counted(of.marked.size(), false);
-    reader.first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
-        auto const known = of.marked[b] ? g.names().counts_of(g.type_id(b), words) : std::nullopt;
-        if (!known) return;
-        counted[b] = true;
-        owners += known->owners;
-        weak += known->weak;
-    });
+    reader.first_words(
+        naming::k_words, [&](block_index b) { return of.marked[b] && g.type_of(b).may_be_counted(); },
+        [&](block_index b, std::span<std::uint64_t const> words) {
+            auto const known = g.names().counts_of(g.type_id(b), words);
+            if (!known) return;
+            counted[b] = true;
+            owners += known->owners;
+            weak += known->weak;
+        });
     if (owners + weak == 0) return {};
     reader.in_blocks([&](block_index, std::uint64_t, block_index target, address word) {
         if (counted[target] && word == g[target].begin) ++found;

@@ -14,13 +14,58 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <iterator>
+#include <ranges>
 #include <span>
 
 namespace poolheap {
 
 // A read whose value nobody waits for. Prefetches are dropped where the address needs a walk through page tables.
 inline void fetch(void const* at) { static_cast<void>(*static_cast<char const volatile*>(at)); }
+
+// The bits from one of them on, at most 57; at least 8 bytes from its own on are there.
+inline std::uint64_t bits_at(std::vector<std::uint8_t> const& in, std::size_t at, unsigned bits) {
+    std::uint64_t found;
+    std::memcpy(&found, in.data() + at / 8, sizeof found);
+    return found >> at % 8 & ((std::uint64_t{1} << bits) - 1);
+}
+inline void put_bits(std::vector<std::uint8_t>& in, std::size_t at, unsigned bits, std::uint64_t value) {
+    std::uint64_t found;
+    std::memcpy(&found, in.data() + at / 8, sizeof found);
+    found ^= (bits_at(in, at, bits) ^ value) << at % 8;
+    std::memcpy(in.data() + at / 8, &found, sizeof found);
+}
+
+// A number for each block, 0 at first, of as many bits as the greatest one needs.
+class block_numbers {
+public:
+    explicit block_numbers(std::size_t blocks, std::uint32_t greatest = 1) : m_blocks(blocks) {
+        m_bytes.reserve(4 * blocks + 8);  // of address space: pages count when they are written
+        use_huge_pages(m_bytes);
+        widen(static_cast<unsigned>(std::bit_width(greatest)));
+    }
+    [[nodiscard]] std::size_t size() const { return m_blocks; }
+    [[nodiscard]] std::uint32_t operator[](block_index b) const {
+        return static_cast<std::uint32_t>(bits_at(m_bytes, std::size_t{b} * m_bits, m_bits));
+    }
+    void set(block_index b, std::uint32_t number) {
+        if (std::uint64_t{number} >> m_bits != 0) widen(static_cast<unsigned>(std::bit_width(number)));
+        put_bits(m_bytes, std::size_t{b} * m_bits, m_bits, number);
+    }
+    void fetch(block_index b) const { poolheap::fetch(&m_bytes[std::size_t{b} * m_bits / 8]); }
+
+private:
+    // In place, the last one first: none is moved to where another one still is.
+    void widen(unsigned bits) {
+        m_bytes.resize(m_blocks * bits / 8 + 9);
+        for (std::size_t b = m_bits == 0 ? 0 : m_blocks; b-- > 0;)
+            put_bits(m_bytes, b * bits, bits, bits_at(m_bytes, b * m_bits, m_bits));
+        m_bits = bits;
+    }
+
+    std::size_t m_blocks;
+    unsigned m_bits = 0;
+    std::vector<std::uint8_t> m_bytes;
+};
 
 struct edge {
     block_index target = k_no_block;
@@ -30,27 +75,6 @@ struct edge {
 
 class edge_list {
 public:
-    // A block's edges from one of them on, which are their own iterator.
-    class edges {
-    public:
-        edges(edge_list const& of, std::size_t at, std::size_t count) : m_of(&of), m_at(at), m_left(count) {}
-        edge operator*() const {
-            std::uint64_t const found = m_of->entry(m_at);
-            return {static_cast<block_index>(found >> 3), static_cast<unsigned>(found & 7)};
-        }
-        edges& operator++() {
-            m_at += m_of->m_bits, --m_left;
-            return *this;
-        }
-        bool operator==(std::default_sentinel_t) const { return m_left == 0; }
-        [[nodiscard]] edges begin() const { return *this; }
-        [[nodiscard]] std::default_sentinel_t end() const { return {}; }
-
-    private:
-        edge_list const* m_of;
-        std::size_t m_at, m_left;
-    };
-
     explicit edge_list(std::size_t blocks)
         : m_bits(static_cast<unsigned>(std::bit_width(blocks)) + 3),
           m_group_count(blocks / k_guessed * k_guesses + k_guesses) {
@@ -89,7 +113,8 @@ public:
     }
     // Of a block that is not behind the last source, until the list is settled.
     [[nodiscard]] bool has(block_index b) const { return degrees_of(b)[b] != 0; }
-    [[nodiscard]] edges operator[](block_index b) const {
+    // Of a block: a range of edge.
+    [[nodiscard]] auto operator[](block_index b) const {
         degrees const all = degrees_of(b);
         std::uint64_t before = (std::uint64_t{1} << b % k_group) - 1;
         std::size_t at = 8 * (m_groups[b / k_group] + sizeof all);
@@ -101,9 +126,12 @@ public:
             before &= ~(next | (next - 1));
         }
         at += all.sum(before) * m_bits;
-        std::size_t const degree = all[b];
-        if (degree == k_many) return {*this, at + m_bits, entry(at)};
-        return {*this, at, degree};
+        std::size_t degree = all[b];
+        if (degree == k_many) degree = entry(at), at += m_bits;
+        return std::views::iota(std::size_t{0}, degree) | std::views::transform([this, at](std::size_t i) {
+                   std::uint64_t const found = entry(at + i * m_bits);
+                   return edge{static_cast<block_index>(found >> 3), static_cast<unsigned>(found & 7)};
+               });
     }
     // What the edges of these blocks need, into the processor's cache: where that lies is guessed, from numbers that mostly are there.
     void fetch(std::span<block_index const> blocks) const {
@@ -145,17 +173,8 @@ private:
         std::memcpy(&found, m_entries.data() + m_groups[b / k_group], sizeof found);
         return found;
     }
-    [[nodiscard]] std::uint64_t entry(std::size_t at) const {
-        std::uint64_t found;
-        std::memcpy(&found, m_entries.data() + at / 8, sizeof found);
-        return found >> at % 8 & ((std::uint64_t{1} << m_bits) - 1);
-    }
-    void put(std::size_t at, std::uint64_t value) {
-        std::uint64_t found;
-        std::memcpy(&found, m_entries.data() + at / 8, sizeof found);
-        found ^= (entry(at) ^ value) << at % 8;
-        std::memcpy(m_entries.data() + at / 8, &found, sizeof found);
-    }
+    [[nodiscard]] std::uint64_t entry(std::size_t at) const { return bits_at(m_entries, at, m_bits); }
+    void put(std::size_t at, std::uint64_t value) { put_bits(m_entries, at, m_bits, value); }
     void append(std::uint64_t value) {
         put(m_end, value);
         m_end += m_bits;

@@ -112,10 +112,10 @@ type_id_t graph::buffer_of(std::uint32_t owner, type_id_t what) {
 
 bool graph::name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named) {
     if (source == target || !is_open(target) || is_open(source)) return false;
-    type_id_t const of = m_types[source];
+    type_id_t const of = type_id(source);
     std::array const key{std::uint64_t{of} << 32 | std::uint64_t{m_types[target]} << 16 | 1, offset};
     if (key == m_last_named) {
-        m_types[target] = m_last_name;
+        m_types.set(target, m_last_name);
         return true;
     }
     type const& t = m_names[of];
@@ -126,7 +126,7 @@ bool graph::name_target(block_index source, std::uint64_t offset, block_index ta
         return false;
     }
     give(target, holder_of(of, offset), at.pointee);
-    m_last_named = key, m_last_name = m_types[target];
+    m_last_named = key, m_last_name = type_id(target);
     return true;
 }
 
@@ -145,7 +145,7 @@ void graph::spread(bool are_labels_spread) {
             };
             bool is_read = false;
             for (auto const [target, word] : edges(source)) {
-                fetch(&m_types[target]);
+                m_types.fetch(target);
                 m_edges.fetch({&target, 1});
                 bool const is_known = word != edge::k_elsewhere || is_label(source);
                 bool const is_queued = is_known && name(std::uint64_t{8} * word, target);
@@ -276,15 +276,11 @@ void graph::find_roots() {
 }
 
 void graph::reach(std::vector<bool>& found, worklist& next) const {
-    for (auto sources = next.take(); !sources.empty(); sources = next.take()) {
-        m_edges.fetch(sources);
-        for (block_index const source : sources)
-            for (auto const [to, word] : edges(source)) {
-                if (found[to]) continue;
-                found[to] = true;
-                if (has_edges(to)) next.push(to);
-            }
-    }
+    walk(next, [&](block_index, block_index to) {
+        if (found[to]) return;
+        found[to] = true;
+        if (has_edges(to)) next.push(to);
+    });
 }
 
 std::vector<bool> graph::reached(std::vector<bool> const& without) const {

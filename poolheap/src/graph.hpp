@@ -53,16 +53,27 @@ class graph {
 public:
     graph(image const& from, heap const& blocks, naming& names);
 
-    [[nodiscard]] edge_list::edges edges(block_index b) const { return m_edges[b]; }
+    [[nodiscard]] auto edges(block_index b) const { return m_edges[b]; }
     [[nodiscard]] bool has_edges(block_index b) const { return m_edges.has(b); }
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
+    // visit(block_index from, block_index to) for each edge of the blocks in the list, to which visit may add.
+    void walk(worklist& from, auto&& visit) const {
+        for (auto sources = from.take(); !sources.empty(); sources = from.take()) {
+            m_edges.fetch(sources);
+            for (block_index const source : sources)
+                for (auto const [to, word] : edges(source)) {
+                    m_edges.fetch({&to, 1});
+                    visit(source, to);
+                }
+        }
+    }
     // What the roots reach without what is marked, and the marks: the others would be freed with these.
     [[nodiscard]] std::vector<bool> reached(std::vector<bool> const& without) const;
     [[nodiscard]] std::size_t size() const { return m_heap.blocks.size(); }  // of slots
     [[nodiscard]] bool is_block(block_index b) const { return m_heap.blocks[b]; }
     [[nodiscard]] block operator[](block_index b) const { return m_heap[b]; }
-    [[nodiscard]] type const& type_of(block_index b) const { return m_names[m_types[b]]; }
-    [[nodiscard]] type_id_t type_id(block_index b) const { return m_types[b]; }
+    [[nodiscard]] type const& type_of(block_index b) const { return m_names[type_id(b)]; }
+    [[nodiscard]] type_id_t type_id(block_index b) const { return static_cast<type_id_t>(m_types[b]); }
 
     [[nodiscard]] reference_reader reader() const {
         return {m_image, m_heap, [this](block_index b) { return type_of(b).kind == kind::shared; }};
@@ -96,10 +107,11 @@ private:
 
     // Whether nobody owns it yet: a nameless buffer, or what a std::function holds.
     [[nodiscard]] bool is_open(block_index b) const {
-        return m_types[b] < m_is_open.size() && m_is_open[m_types[b]];
+        type_id_t const t = type_id(b);
+        return t < m_is_open.size() && m_is_open[t];
     }
     void give(block_index target, std::uint32_t owner, type_id_t pointee) {
-        m_types[target] = buffer_of(owner, m_types[target] != k_buffer ? m_types[target] : pointee);
+        m_types.set(target, buffer_of(owner, m_types[target] != k_buffer ? type_id(target) : pointee));
     }
     // True if `target` was open and now is named by what leads to it.
     bool name_target(block_index source, std::uint64_t offset, block_index target, bool are_raw_named);
@@ -118,7 +130,7 @@ private:
     image const& m_image;
     heap const& m_heap;
     naming& m_names;
-    std::vector<type_id_t> m_types;
+    block_numbers m_types;
     std::vector<bool> m_is_open;  // by type
     edge_list m_edges;
     std::vector<bool> m_reachable;

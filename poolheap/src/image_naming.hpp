@@ -29,7 +29,7 @@ class image_naming final : public naming {
 public:
     image_naming(image const& from, heap const& blocks);
 
-    std::vector<type_id_t> name_all() override;
+    block_numbers name_all() override;
     std::optional<counts> counts_of(type_id_t id, std::span<std::uint64_t const> words) const override;
     member const& at(type_id_t holder, std::uint64_t offset) override;
     std::optional<variable> global(address at) override;

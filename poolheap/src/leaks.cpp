@@ -101,9 +101,7 @@ private:
     void read_references() {
         reference_reader reader = m_graph.reader();
         m_first.push_back(0);
-        std::vector<std::uint64_t> words(naming::k_words);
         for (std::size_t i = 0; i < m_blocks.size(); ++i) {
-            block const b = m_graph[m_blocks[i]];
             reader.in_block(m_blocks[i], [&](std::uint64_t offset, block_index target, address word) {
                 auto const found = std::lower_bound(m_blocks.begin(), m_blocks.end(), target);
                 if (found == m_blocks.end() || *found != target) return;
@@ -125,12 +123,12 @@ private:
                 m_references.push_back(r);
             });
             m_first.push_back(static_cast<std::uint32_t>(m_references.size()));
-            std::size_t const size = std::min<std::size_t>(words.size(), b.bytes / sizeof(address));
-            std::span<std::uint64_t> const first = std::span(words).first(size);
-            std::size_t const got = m_graph.from().read(b.begin, std::as_writable_bytes(first));
-            m_counts.push_back(
-                m_graph.names().counts_of(m_graph.type_id(m_blocks[i]), first.first(got / sizeof(address))));
         }
+        reader.first_words(
+            naming::k_words, [&](block_index b) { return !m_graph.is_reachable(b); },
+            [&](block_index b, std::span<std::uint64_t const> words) {
+                m_counts.push_back(m_graph.names().counts_of(m_graph.type_id(b), words));
+            });
         // An object without a pointer to its begin is owned by a pointer to one of its bases.
         std::vector<bool> has_owner(m_blocks.size(), false);
         for (reference const& r : m_references)

@@ -3,7 +3,7 @@
 
 // What the analysis asks about names: one interface over symbols, types and members, so that tests can give answers of their own.
 
-#include "heap.hpp"
+#include "edges.hpp"
 #include "image.hpp"
 
 #include <deque>
@@ -39,6 +39,8 @@ struct type {
     word_rule rule{};
 
     [[nodiscard]] std::string shown_name() const { return name.empty() ? "buffer that nothing names" : name; }
+    // Only then a block has counts.
+    [[nodiscard]] bool may_be_counted() const { return kind != kind::buffer && kind < kind::virtual_object; }
     [[nodiscard]] bool is_array() const { return name.ends_with("[]"); }
     // Nothing is known but, perhaps, who holds it.
     [[nodiscard]] bool is_nameless() const { return kind == kind::buffer && layout < 0 && function == 0; }
@@ -93,7 +95,7 @@ public:
     [[nodiscard]] type& edit(type_id_t id) { return m_types[id]; }
 
     // One type for each block.
-    [[nodiscard]] virtual std::vector<type_id_t> name_all() = 0;
+    [[nodiscard]] virtual block_numbers name_all() = 0;
     // Of a shared or rc object; others have none.
     [[nodiscard]] virtual std::optional<counts> counts_of(type_id_t id,
                                                           std::span<std::uint64_t const> words) const = 0;

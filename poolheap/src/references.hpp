@@ -74,13 +74,18 @@ public:
         }
     }
 
-    // visit(block_index, std::span<std::uint64_t const>) with the first words of each block, at most `limit`; ascending.
-    void first_words(std::size_t limit, auto&& visit) {
+    // visit(block_index, std::span<std::uint64_t const>) with the first words, at most `limit`, of each block for which
+    // is_wanted(block_index); ascending.
+    void first_words(std::size_t limit, auto&& is_wanted, auto&& visit) {
         for (slab const& s : m_heap.slabs) {
+            auto const is_read = [&](std::uint32_t slot) {
+                return m_heap.blocks[s.first + slot] && is_wanted(s.first + slot);
+            };
             std::size_t const wanted = std::min<std::size_t>(s.bytes, limit * k_word);
             for (std::uint32_t slot = 0, count = 0; slot < s.count; slot += count) {
-                count = s.bytes > k_page ? 1 : std::min<std::uint32_t>(s.count - slot, k_window / s.bytes);
-                if (count == 1 && !m_heap.blocks[s.first + slot]) continue;
+                count = 1;
+                if (!is_read(slot)) continue;
+                if (s.bytes <= k_page) count = std::min<std::uint32_t>(s.count - slot, k_window / s.bytes);
                 std::size_t const words = load(s.begin + slot * s.bytes, (count - 1) * s.bytes + wanted);
                 // Up to a hole in memory; what lies behind it is read anew.
                 count = std::clamp<std::uint32_t>(
@@ -88,7 +93,7 @@ public:
                                                (words * k_word % s.bytes >= wanted)),
                     1, count);
                 for (std::uint32_t i = 0; i < count; ++i) {
-                    if (!m_heap.blocks[s.first + slot + i]) continue;
+                    if (!is_read(slot + i)) continue;
                     std::size_t const at = std::min<std::size_t>(i * s.bytes / k_word, words);
                     visit(s.first + slot + i, std::span<std::uint64_t const>(m_window).subspan(
                                                   at, std::min(wanted / k_word, words - at)));

@@ -87,31 +87,40 @@ report make_report(graph& of, report_options const& options) {
         std::size_t objects = 0, bytes = 0, weak_only = 0;
     };
     std::unordered_map<std::uint64_t, sum> sums;  // by type, pool and whether it is idle
-    of.reader().first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
-        block const own = of[b];
-        sum& s = sums[std::uint64_t{of.type_id(b)} << 32 | std::uint64_t{own.pool} << 1 |
-                      (own.state == idle ? 1 : 0)];
-        ++s.objects;
-        s.bytes += own.bytes;
-        auto const known = own.state == in_use ? of.names().counts_of(of.type_id(b), words) : std::nullopt;
-        if (known && known->owners == 0 && known->weak != 0) ++s.weak_only;
+    auto const key = [&](block_index b, block const& own) {
+        return std::uint64_t{of.type_id(b)} << 32 | std::uint64_t{own.pool} << 1 |
+               (own.state == idle ? 1 : 0);
+    };
+    std::uint64_t last = ~std::uint64_t{0};
+    sum* s = nullptr;
+    blocks.for_each_block([&](block_index b, block const& own) {
+        if (std::uint64_t const k = key(b, own); k != std::exchange(last, k)) s = &sums[k];
+        ++s->objects;
+        s->bytes += own.bytes;
     });
+    of.reader().first_words(
+        naming::k_words, [&](block_index b) { return of.type_of(b).may_be_counted(); },
+        [&](block_index b, std::span<std::uint64_t const> words) {
+            auto const known = of.names().counts_of(of.type_id(b), words);
+            if (known && known->owners == 0 && known->weak != 0 && of[b].state == in_use)
+                ++sums[key(b, of[b])].weak_only;
+        });
     leaks const lost = options.leaks || options.retained ? find_leaks(of) : leaks{};
     if (options.retained) r.retained = find_retained(of, lost);
     // Types of one name are one row.
     std::map<std::tuple<std::string, std::string_view, std::string>, sum> rows;
     std::size_t objects = 0, bytes = 0, unnamed = 0;
-    for (auto const& [k, s] : sums) {
+    for (auto const& [k, each] : sums) {
         auto const id = static_cast<type_id_t>(k >> 32);
         type const& t = of.names()[id];
         sum& row = rows[{(k & 1 ? "idle " : "") + of.names()[id].shown_name(), name_of(t.kind),
                          blocks.pools[(k & 0xffffffff) >> 1]}];
-        row.objects += s.objects, row.bytes += s.bytes, row.weak_only += s.weak_only;
-        objects += s.objects, bytes += s.bytes, unnamed += t.is_nameless() ? s.bytes : 0;
+        row.objects += each.objects, row.bytes += each.bytes, row.weak_only += each.weak_only;
+        objects += each.objects, bytes += each.bytes, unnamed += t.is_nameless() ? each.bytes : 0;
     }
     json types = json::array();
-    for (auto const& [key, s] : rows) {
-        auto const& [name, kind, pool] = key;
+    for (auto const& [row, s] : rows) {
+        auto const& [name, kind, pool] = row;
         auto const retained = r.retained.by_type.find(name.starts_with("idle ") ? name.substr(5) : name);
         types.push_back({{"type", name},
                          {"kind", kind},

@@ -2,230 +2,159 @@
 #include "retained.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
-#include <new>
-#include <numeric>
-#include <optional>
+#include <array>
+#include <functional>
 
 namespace poolheap {
 
 namespace {
 
-using node = std::uint32_t;  // a block, or behind them: a root, what is lost, the start of all
-using rank = std::uint32_t;  // number of a node, in the order in which the first search met it
-constexpr std::uint32_t k_none = ~std::uint32_t{0};
+using keeper = std::uint32_t;    // the first type of a name, or behind the types: a root, what is lost
+using sequence = std::uint32_t;  // of keepers
+constexpr sequence k_all = 0, k_none = 1;
 
-class dominators {
+class keepers {
 public:
-    dominators(graph const& in, leaks const& lost)
-        : m_graph(in),
-          m_lost(lost),
-          m_blocks(static_cast<node>(in.size())),
-          m_start(m_blocks + static_cast<node>(in.roots().size()) + 1),
-          m_holders(m_blocks, 0),
-          m_number(static_cast<rank*>(std::calloc(m_start + std::size_t{1}, sizeof(rank))), std::free) {
-        if (m_number == nullptr) throw std::bad_alloc();
-        for (node of = 0; of < m_start; ++of)
-            successors(of, [&](node to) { m_holders[to] += m_holders[to] < 2 ? 1 : 0; });
-        search();
-        find();
+    keepers(graph const& in, leaks const& lost)
+        : m_graph(in), m_first_root(static_cast<keeper>(in.names().types())), m_of(in.size()) {
+        std::unordered_map<std::string_view, keeper> by_name;
+        for (type_id_t id = 0; id < m_first_root; ++id)
+            m_of_type.push_back(by_name.try_emplace(in.names()[id].name, id).first->second);
+        m_is_marked.resize(m_first_root + in.roots().size() + 1);
+        for (root_reference const& r : in.root_references())
+            keep(r.target, with(k_none, m_first_root + r.from));
+        for (block_index const b : lost.heads)
+            keep(b, with(k_none, lost_root()));
+        block_index last = k_no_block;
+        sequence own = k_none;
+        // The keepers of a block do not change while its edges are visited: none leads to itself.
+        in.walk(m_next, [&](block_index from, block_index to) {
+            if (from != std::exchange(last, from)) own = with(m_of[from], m_of_type[in.type_id(from)]);
+            // What is lost keeps nothing that the program reaches.
+            if (in.is_reachable(from) || !in.is_reachable(to)) keep(to, own);
+        });
     }
 
-    [[nodiscard]] type_tree tree() const {
+    [[nodiscard]] type_tree tree() {
+        struct sum {
+            // Of blocks whose own type ends the sequence; of those that these keep, and are one of them.
+            std::size_t objects = 0, bytes = 0, kept = 0;
+        };
+        std::vector<sum> sums;
+        m_graph.blocks().for_each_block([&](block_index b, block const& own) {
+            if (m_of[b] == k_all) return;
+            keeper const type = m_of_type[m_graph.type_id(b)];
+            sequence const all = with(m_of[b], type);
+            sequence part = all;
+            while (m_steps[part].last != type)
+                part = m_steps[part].before;
+            if (sums.size() <= all) sums.resize(all + std::size_t{1});
+            ++sums[part].objects;
+            sums[part].bytes += own.bytes;
+            sums[all].kept += own.bytes;
+        });
+        std::vector<std::size_t> kept(m_is_marked.size(), 0);
+        std::vector<bool> is_shown(sums.size(), false);
+        for (sequence s = static_cast<sequence>(sums.size()); s-- > k_none + 1;) {
+            each(s, [&](keeper k) { kept[k] += sums[s].kept; });
+            if (sums[s].objects != 0) is_shown[s] = true;
+            if (is_shown[s]) is_shown[m_steps[s].before] = true;
+        }
         type_tree tree;
-        std::vector<std::uint32_t> types;  // of parts
-        std::unordered_map<std::uint64_t, std::uint32_t> children;
-        // Types that have the same name are one.
-        std::unordered_map<std::string_view, std::uint32_t> by_name;
-        std::vector<std::uint32_t> name_number(m_graph.names().types());
-        for (type_id_t id = 0; id < name_number.size(); ++id)
-            name_number[id] = by_name.try_emplace(m_graph.names()[id].name, id).first->second;
-        auto const add = [&](std::uint32_t parent, std::string name, std::uint32_t type) {
-            tree.parts.push_back({parent, std::move(name)});
-            types.push_back(type);
+        tree.parts.push_back({0, "all"});
+        std::uint32_t several = 0;
+        std::vector<std::uint32_t> part(sums.size(), 0);
+        auto const add = [&](std::uint32_t parent, std::string name, sum const& own) {
+            tree.parts.push_back({parent, std::move(name), own.objects, own.bytes, 0});
             return static_cast<std::uint32_t>(tree.parts.size() - 1);
         };
-        auto const child = [&](std::uint32_t parent, std::uint32_t type) {
-            auto const [at, is_new] = children.try_emplace(std::uint64_t{parent} << 32 | type, 0);
-            if (!is_new) return at->second;
-            for (std::uint32_t up = parent; up != 0; up = tree.parts[up].parent)
-                if (types[up] == type) return at->second = up;
-            return at->second = add(parent, m_graph.names()[static_cast<type_id_t>(type)].shown_name(), type);
-        };
-        add(0, "all", k_none);
-        std::uint32_t several = 0;
-        std::vector<std::uint32_t> part(m_node.size(), 0);
-        auto const put = [&](std::uint32_t in, block_index b) {
-            std::uint32_t const to = child(in, name_number[m_graph.type_id(b)]);
-            ++tree.parts[to].objects;
-            tree.parts[to].bytes += m_graph[b].bytes;
-            return to;
-        };
-        for (rank w = 1; w < m_node.size(); ++w) {
-            node const of = m_node[w];
-            if (of + 1 == m_start) {
-                if (m_lost.heads.empty()) continue;
-                part[w] = add(0, "lost: nothing reaches it", k_none);
-            } else if (of >= m_blocks) {
-                part[w] = add(0, m_graph.roots()[of - m_blocks].name, k_none);
-            } else {
-                std::uint32_t in = part[m_parent[w]];
-                if (in == 0)
-                    in = several != 0 ? several : several = add(0, "held from several roots", k_none);
-                part[w] = put(in, of);
-            }
-            successors(of, [&](node to) {
-                if (to < m_blocks && m_holders[to] == 1 && m_number[to] == 0)
-                    below(to, put(part[w], to),
-                          [&](node b, std::uint32_t in) { return std::optional(put(in, b)); });
-            });
+        for (sequence s = k_none + 1; s < sums.size(); ++s) {
+            if (!is_shown[s]) continue;
+            auto const [before, last] = m_steps[s];
+            if (before == k_none && last < m_first_root && several == 0)
+                several = add(0, "held from several roots", {});
+            part[s] = add(before != k_none      ? part[before]
+                          : last < m_first_root ? several
+                                                : 0,
+                          name_of(last), sums[s]);
         }
         for (std::size_t i = tree.parts.size(); i-- > 0;) {
             type_tree::part& p = tree.parts[i];
             p.retained += p.bytes;
             if (i != 0) tree.parts[p.parent].retained += p.retained;
         }
-        for (std::size_t i = 0; i < types.size(); ++i)
-            if (types[i] != k_none) tree.by_type[tree.parts[i].name] += tree.parts[i].retained;
+        for (keeper k = 0; k < m_first_root; ++k)
+            if (kept[k] != 0) tree.by_type[name_of(k)] = kept[k];
         return tree;
     }
 
 private:
-    // Of a node, as far as they count: what is lost holds nothing that the program reaches.
-    void successors(node of, auto&& visit) const {
-        if (of < m_blocks) {
-            bool const is_reachable = m_graph.is_reachable(of);
-            for (auto const [to, word] : m_graph.edges(of))
-                if (is_reachable || !m_graph.is_reachable(to)) visit(to);
-        } else if (of == m_start) {
-            for (node root = m_blocks; root < m_start; ++root)
-                visit(root);
-        } else if (of + 1 == m_start) {
-            std::ranges::for_each(m_lost.heads, visit);
-        } else {
-            // They are sorted by kind of root, then by root.
-            auto const place = [&](std::uint32_t root) {
-                return std::pair(m_graph.roots()[root].kind, root);
-            };
-            for (root_reference const& r :
-                 std::ranges::equal_range(m_graph.root_references(), place(of - m_blocks), {},
-                                          [&](root_reference const& r) { return place(r.from); }))
-                visit(r.target);
-        }
+    // Each but the first two: another one, which has a smaller number, and a keeper behind it.
+    struct step {
+        sequence before;
+        keeper last;
+    };
+
+    [[nodiscard]] keeper lost_root() const { return static_cast<keeper>(m_is_marked.size() - 1); }
+    [[nodiscard]] std::string name_of(keeper k) const {
+        if (k < m_first_root) return m_graph.names()[static_cast<type_id_t>(k)].shown_name();
+        return k == lost_root() ? "lost: nothing reaches it" : m_graph.roots()[k - m_first_root].name;
     }
 
-    void search() {
-        m_node.reserve(m_start + std::size_t{1});  // of address space, likewise
-        m_parent.reserve(m_start + std::size_t{1});
-        std::vector<std::pair<node, rank>> stack{{m_start, 0}};
-        // Each node is numbered when it is taken: its parent is the one that put it there last.
-        while (!stack.empty()) {
-            auto const [of, parent] = stack.back();
-            stack.pop_back();
-            if (m_number[of] != 0) continue;
-            rank const mine = static_cast<rank>(m_node.size());
-            m_number[of] = mine + 1;
-            m_node.push_back(of);
-            m_parent.push_back(parent);
-            successors(of, [&](node to) {
-                if (m_number[to] == 0 && !is_private(to, of)) stack.emplace_back(to, mine);
-            });
-        }
+    // visit(keeper), the last one first.
+    void each(sequence of, auto&& visit) const {
+        for (; of != k_none; of = m_steps[of].before)
+            visit(m_steps[of].last);
     }
-
-    // The least semidominator on the path from `of` up the forest of those from `linked` on; shortens the path.
-    [[nodiscard]] rank least(rank of, rank linked) {
-        if (of < linked) return of;
-        for (rank v = of; m_ancestor[v] >= linked; v = m_ancestor[v])
-            m_path.push_back(v);
-        for (; !m_path.empty(); m_path.pop_back()) {
-            rank const v = m_path.back(), up = m_ancestor[v];
-            m_label[v] = std::min(m_label[v], m_label[up]);
-            m_ancestor[v] = m_ancestor[up];
-        }
-        return m_label[of];
+    // The sequence with this keeper, behind the others if it is none of them.
+    [[nodiscard]] sequence with(sequence s, keeper k) {
+        auto const [at, is_new] = m_with.try_emplace(std::uint64_t{s} << 32 | k, s);
+        if (!is_new) return at->second;
+        bool is_in = false;
+        each(s, [&](keeper other) { is_in |= other == k; });
+        if (is_in) return s;
+        m_steps.push_back({s, k});
+        return at->second = static_cast<sequence>(m_steps.size() - 1);
     }
-
-    void find() {
-        std::size_t const n = m_node.size();
-        // Predecessors of w: from first[w] to first[w + 1].
-        std::vector<std::uint64_t> first(n + 2, 0);
-        std::vector<rank> predecessors;
-        auto const each = [&](auto&& visit) {
-            for (rank w = 0; w < n; ++w)
-                successors(m_node[w], [&](node to) {
-                    if (m_number[to] != 0) visit(w, m_number[to] - 1);
-                });
-        };
-        each([&](rank, rank to) { ++first[to + 2]; });
-        std::partial_sum(first.begin(), first.end(), first.begin());
-        predecessors.resize(first[n + 1]);
-        each([&](rank of, rank to) { predecessors[first[to + 1]++] = of; });
-        m_semi.resize(n);
-        m_label.resize(n);
-        m_ancestor = m_parent;
-        for (rank w = static_cast<rank>(n); w-- > 1;) {
-            m_semi[w] = w;
-            for (std::uint64_t i = first[w]; i < first[w + std::size_t{1}]; ++i)
-                m_semi[w] = std::min(m_semi[w], least(predecessors[i], w + 1));
-            m_label[w] = m_semi[w];
+    // What both have, in the order of the first.
+    [[nodiscard]] sequence both(sequence a, sequence b) {
+        if (a == b || a == k_all) return b;
+        auto& [of, found] = m_both[(a * 31 + b) % m_both.size()];
+        if (of == std::pair(a, b)) return found;
+        each(b, [&](keeper k) { m_is_marked[k] = true; });
+        std::vector<keeper> common;
+        each(a, [&](keeper k) {
+            if (m_is_marked[k]) common.push_back(k);
+        });
+        each(b, [&](keeper k) { m_is_marked[k] = false; });
+        of = {a, b};
+        found = k_none;
+        while (!common.empty()) {
+            found = with(found, common.back());
+            common.pop_back();
         }
-        // The parent becomes the dominator: the nearest one above it that is no deeper than the semidominator.
-        for (rank w = 1; w < n; ++w)
-            while (m_parent[w] > m_semi[w])
-                m_parent[w] = m_parent[m_parent[w]];
-        m_semi = m_label = m_ancestor = {};
+        return found;
     }
-
-    // A block with one holder, which dominates it, and so for all that it leads to: no question for the algorithm, so it has no number.
-    // Each block is looked at once: of a block with one holder, whose own holder then has a number, leaves alone.
-    [[nodiscard]] bool is_private(node to, node holder) const {
-        if (to >= m_blocks || m_holders[to] != 1) return false;
-        return !m_graph.has_edges(to) ||
-               ((holder >= m_blocks || m_holders[holder] != 1) && below(to, 0U, [&](node b, unsigned) {
-                    return m_holders[b] == 1 ? std::optional(0U) : std::nullopt;
-                }));
-    }
-    // Depth first: visit(block, value of its holder) -> its own value, or nothing, which ends this. A list takes no more room than a leaf.
-    bool below(node top, auto of_top, auto&& visit) const {
-        using value_of = decltype(of_top);
-        struct step {
-            edge_list::edges next;
-            value_of value;
-        };
-        std::vector<step> path;
-        auto const enter = [&](node of, value_of value) {
-            if (m_graph.has_edges(of)) path.push_back({m_graph.edges(of), value});
-        };
-        enter(top, of_top);
-        while (!path.empty()) {
-            step& last = path.back();
-            node const to = (*last.next).target;
-            value_of const value = last.value;
-            if (++last.next == std::default_sentinel) path.pop_back();
-            if (to == top || m_graph.is_reachable(to) != m_graph.is_reachable(top)) continue;
-            std::optional<value_of> const own = visit(to, value);
-            if (!own) return false;
-            enter(to, *own);
-        }
-        return true;
+    void keep(block_index b, sequence by) {
+        sequence const before = m_of[b], now = both(before, by);
+        if (now == before) return;
+        m_of.set(b, now);
+        if (m_graph.has_edges(b)) m_next.push(b);
     }
 
     graph const& m_graph;
-    leaks const& m_lost;
-    node m_blocks;
-    node m_start;
-    std::vector<std::uint8_t> m_holders;  // 2: more than one
-    // By node, plus one: what is not numbered takes no memory, since its pages are not written.
-    std::unique_ptr<rank[], decltype(&std::free)> m_number;
-    std::vector<node> m_node;  // by number, as all below
-    std::vector<rank> m_parent, m_semi, m_ancestor, m_label;
-    std::vector<rank> m_path;
+    keeper m_first_root;
+    std::vector<keeper> m_of_type;
+    block_numbers m_of;  // of blocks: sequences
+    worklist m_next;
+    std::vector<step> m_steps{2};
+    std::unordered_map<std::uint64_t, sequence> m_with;
+    std::array<std::pair<std::pair<sequence, sequence>, sequence>, 4096> m_both{};  // what was asked last
+    std::vector<bool> m_is_marked;  // keepers, in both(): none outside
 };
 
 }  // namespace
 
-type_tree find_retained(graph const& in, leaks const& lost) { return dominators(in, lost).tree(); }
+type_tree find_retained(graph const& in, leaks const& lost) { return keepers(in, lost).tree(); }
 
 }  // namespace poolheap

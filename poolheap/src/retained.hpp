@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Retained bytes: what would be freed with an object, which is what it dominates in the graph of references. Semidominators are Lengauer's and
-// Tarjan's (1979), dominators of them are found as by Georgiadis (Linear-Time Algorithms for Dominators, 2005: SEMI-NCA).
+// Retained bytes of a type: of the blocks that nothing would reach without all objects of its name, their own with them. So of a root.
 //
-// A tree of types sums them up: a path is that of types down the tree of dominators, from a root; an object of a type that is on its
-// path already belongs to that part of it, so lists and trees of objects have one part, however long they are.
-// Complexity: O(edges × log blocks), without recursion, on graphs that were not made to be slow (SEMI-NCA's last step is quadratic in
-// theory). Memory while it runs: one byte a block; 32 more and 4 an edge for those that have several holders, and for all but
-// leaves of the trees of one holder each that lead to such blocks.
+//   keepers(b) = the roots and types of which each path to b has one before b
+//              = the intersection of keepers(h) and the type of h over all holders h of b; of a root, the root alone
+//
+// A walk finds them for all blocks at once. Each block begins with all keepers, and loses those that a holder does not have, or is not;
+// a block that loses some is looked at again. Invariants:
+//
+//   no block has less than its keepers    what it loses is missing on some path to it, by induction over the losses
+//   at the end, no block has more         for then what a block has, each of its holders has, or is; so each path to the block has it, by
+//                                         induction over the path's length
+//
+// Blocks of the same keepers share one sequence of these, in the order of a path to the first of them; the order only says how the tree
+// looks. A part of the tree is a sequence of keepers, with all blocks that these and perhaps others keep. A block belongs to the part that
+// its own type ends, so lists and trees of objects have one part, however long they are.
+//
+// Complexity: O(edges × types on a path) intersections, since a block has fewer keepers after each change; those that were asked for last
+// are remembered, others take as many steps as there are keepers. Memory: a number of a sequence for each block, in as few bits as these
+// numbers need, and some 50 bytes for each sequence and each other type that blocks of these keepers have.
 
 #include "leaks.hpp"
 

@@ -230,23 +230,21 @@ address image_naming::owned_by(block_index b, type_id_t id, std::span<std::uint6
     return 0;
 }
 
-std::vector<type_id_t> image_naming::name_all() {
-    std::vector<type_id_t> ids;
-    ids.reserve(m_heap.blocks.size());
-    use_huge_pages(ids);
-    ids.resize(m_heap.blocks.size(), k_buffer);
+block_numbers image_naming::name_all() {
+    block_numbers all(m_heap.blocks.size());
+    auto const type_of = [&](block_index b) { return static_cast<type_id_t>(all[b]); };
     reference_reader reader(m_image, m_heap);
-    reader.first_words(naming::k_words, [&](block_index b, std::span<std::uint64_t const> words) {
-        ids[b] = type_by_words(b, words);
-    });
     // What others know about a block that does not say itself what it is: shared_ptr(new T), and a std::function of libstdc++.
     auto const name_other = [&](address at, type_id_t id) {
         block_index const to = id != k_buffer ? m_heap.find(at).index : k_no_block;
-        if (to != k_no_block && ids[to] == k_buffer) ids[to] = id;
+        if (to != k_no_block && all[to] == k_buffer) all.set(to, id);
     };
-    reader.first_words(k_scanned / 8, [&](block_index b, std::span<std::uint64_t const> words) {
-        if (type_id_t const owned = (*this)[ids[b]].rule.owned; owned != k_buffer)
-            name_other(owned_by(b, ids[b], words), owned);
+    auto const is_any = [](block_index) { return true; };
+    reader.first_words(k_scanned / 8, is_any, [&](block_index b, std::span<std::uint64_t const> words) {
+        type_id_t const own = type_by_words(b, words.first(std::min(words.size(), k_words)));
+        if (own != k_buffer) all.set(b, own);
+        if (type_id_t const owned = (*this)[own].rule.owned; owned != k_buffer)
+            name_other(owned_by(b, own, words), owned);
         // | functor | | manager | invoker |: the last two are functions of one file.
         for (std::size_t at = 0; at + 3 < words.size(); ++at)
             if (is_near_code(words[at + 2]) && is_near_code(words[at + 3]) && words[at] % 8 == 0)
@@ -254,14 +252,14 @@ std::vector<type_id_t> image_naming::name_all() {
     });
     // Idle objects have no control block, and those held by rc_ptr or unique_ptr never had one: all of a pool are of one type.
     std::vector<type_id_t> of_pool(m_heap.pools.size(), k_buffer);
-    if (!m_is_recycling) return ids;
+    if (!m_is_recycling) return all;
     m_heap.for_each_block([&](block_index b, block const& own) {
-        if ((*this)[ids[b]].kind == kind::object) of_pool[own.pool] = ids[b];
+        if ((*this)[type_of(b)].kind == kind::object) of_pool[own.pool] = type_of(b);
     });
     m_heap.for_each_block([&](block_index b, block const& own) {
-        if (ids[b] == k_buffer) ids[b] = of_pool[own.pool];
+        if (all[b] == k_buffer) all.set(b, of_pool[own.pool]);
     });
-    return ids;
+    return all;
 }
 
 }  // namespace poolheap

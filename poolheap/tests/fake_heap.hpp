@@ -111,7 +111,12 @@ public:
     }
 
     // ---- naming
-    std::vector<type_id_t> name_all() override { return m_of_block; }
+    block_numbers name_all() override {
+        block_numbers all(m_of_block.size());
+        for (block_index b = 0; b < m_of_block.size(); ++b)
+            all.set(b, m_of_block[b]);
+        return all;
+    }
     std::optional<counts> counts_of(type_id_t, std::span<std::uint64_t const> words) const override {
         if (words.empty() || words[0] == 0 || words[0] > m_counts.size()) return {};
         return m_counts[words[0] - 1];

@@ -35,9 +35,13 @@ struct recorded {
     heap blocks = program.addresses().contains("block-0") ? recorded_heap(program) : read_heap(*from);
     symbols symbols_of{*from};
     std::unique_ptr<naming> types = std::make_unique<image_naming>(*from, blocks);
-    std::vector<type_id_t> ids = types->name_all();
+    std::vector<type_id_t> ids;
 
-    explicit recorded(std::string const& path) : program(path) {}
+    explicit recorded(std::string const& path) : program(path) {
+        block_numbers const all = types->name_all();
+        for (block_index b = 0; b < all.size(); ++b)
+            ids.push_back(static_cast<type_id_t>(all[b]));
+    }
     type const& type_at(std::string const& name) {
         heap::hit const b = blocks.find(program.at(name));
         EXPECT_NE(b.index, k_no_block) << name;
