@@ -411,7 +411,14 @@ POOLED_CODE void report_live(pool_core const& core, void (*write)(void* to, char
         if (one->heap != nullptr && one->heap->registry == &core.made_by()) layout = one->heap;
     bool const is_known = layout != nullptr && layout->layout == inspect::k_layout;
     void* const pages = is_known ? platform::map_pages(sizeof(live_state), platform::k_page_bytes) : nullptr;
-    if (pages == nullptr) return write(to, "there is not enough memory for a census of the pool\n");
+    if (pages == nullptr) {
+        for (char const* const text :
+             {"pool '", core.name(),
+              is_known ? "': there is not enough memory for a census\n"
+                       : "': no census, as another version of the library made it\n"})
+            write(to, text);
+        return;
+    }
     struct mapped_state {
         live_state& state;
         ~mapped_state() {
