@@ -130,9 +130,10 @@ type_id_t image_naming::type_of_coroutine(address resume, address destroy) {
     auto const symbol = m_symbols.find(resume);
     if (!symbol || symbol->begin != resume) return k_buffer;
     std::string name = symbol->name;
-    if (std::size_t const at = name.find(" [clone .resume]"); at != std::string::npos) {  // Clang
-        name.resize(at);
-    } else if (name.find("[clone .actor]") !=
+    // Demanglers print " [clone .resume]" and " (.resume)".
+    if (std::size_t const at = name.find(".resume"); at != std::string::npos) {  // Clang
+        name.resize(name.rfind(' ', at));
+    } else if (name.find(".actor") !=
                std::string::npos) {  // GCC: the parameter's class is named after the coroutine
         std::size_t const end = name.rfind(".Frame");
         std::size_t const begin = name.rfind("_Z", end);
