@@ -231,4 +231,20 @@ private:
     std::size_t m_next = 0;  // no word before it has a mark
 };
 
+// In levels: all of one are taken before what is pushed meanwhile.
+class breadth_first_worklist {
+public:
+    void push(block_index b) { m_levels[!m_level].push(b); }
+    [[nodiscard]] std::span<block_index const> take() {
+        auto const found = m_levels[m_level].take();
+        if (!found.empty()) return found;
+        m_level = !m_level;
+        return m_levels[m_level].take();
+    }
+
+private:
+    worklist m_levels[2];
+    bool m_level = false;
+};
+
 }  // namespace poolheap

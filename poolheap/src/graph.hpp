@@ -56,8 +56,8 @@ public:
     [[nodiscard]] auto edges(block_index b) const { return m_edges[b]; }
     [[nodiscard]] bool has_edges(block_index b) const { return m_edges.has(b); }
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
-    // visit(block_index from, block_index to) for each edge of the blocks in the list, to which visit may add.
-    void walk(worklist& from, auto&& visit) const {
+    // visit(block_index from, block_index to) for each edge of the blocks in the worklist, to which visit may add.
+    void walk(auto& from, auto&& visit) const {
         for (auto sources = from.take(); !sources.empty(); sources = from.take()) {
             m_edges.fetch(sources);
             for (block_index const source : sources)

@@ -44,10 +44,7 @@ public:
         m_graph.blocks().for_each_block([&](block_index b, block const& own) {
             if (m_of[b] == k_all) return;
             keeper const type = m_of_type[m_graph.type_id(b)];
-            sequence const all = with(m_of[b], type);
-            sequence part = all;
-            while (m_steps[part].last != type)
-                part = m_steps[part].before;
+            sequence const part = step_of(m_of[b], type), all = std::max(part, m_of[b]);
             if (sums.size() <= all) sums.resize(all + std::size_t{1});
             ++sums[part].objects;
             sums[part].bytes += own.bytes;
@@ -56,7 +53,9 @@ public:
         std::vector<std::size_t> kept(m_is_marked.size(), 0);
         std::vector<bool> is_shown(sums.size(), false);
         for (sequence s = static_cast<sequence>(sums.size()); s-- > k_none + 1;) {
-            each(s, [&](keeper k) { kept[k] += sums[s].kept; });
+            // With what is behind it; no keeper is twice in a sequence.
+            kept[m_steps[s].last] += sums[s].kept;
+            sums[m_steps[s].before].kept += sums[s].kept;
             if (sums[s].objects != 0) is_shown[s] = true;
             if (is_shown[s]) is_shown[m_steps[s].before] = true;
         }
@@ -101,34 +100,41 @@ private:
         return k == lost_root() ? "lost: nothing reaches it" : m_graph.roots()[k - m_first_root].name;
     }
 
-    // visit(keeper), the last one first.
-    void each(sequence of, auto&& visit) const {
-        for (; of != k_none; of = m_steps[of].before)
+    // visit(keeper), the last one first, to where another sequence ends.
+    void each(sequence of, sequence end, auto&& visit) const {
+        for (; of != end; of = m_steps[of].before)
             visit(m_steps[of].last);
     }
-    // The sequence with this keeper, behind the others if it is none of them.
-    [[nodiscard]] sequence with(sequence s, keeper k) {
-        auto const [at, is_new] = m_with.try_emplace(std::uint64_t{s} << 32 | k, s);
+    // The step of this keeper in the sequence, or the new one behind it: a smaller number than the sequence, its own, or a greater one.
+    [[nodiscard]] sequence step_of(sequence s, keeper k) {
+        auto const [at, is_new] = m_step_of.try_emplace(std::uint64_t{s} << 32 | k, s);
         if (!is_new) return at->second;
-        bool is_in = false;
-        each(s, [&](keeper other) { is_in |= other == k; });
-        if (is_in) return s;
+        sequence& found = at->second;
+        while (found != k_none && m_steps[found].last != k)
+            found = m_steps[found].before;
+        if (found != k_none) return found;
         m_steps.push_back({s, k});
-        return at->second = static_cast<sequence>(m_steps.size() - 1);
+        return found = static_cast<sequence>(m_steps.size() - 1);
     }
+    // The sequence with this keeper, behind the others if it is none of them.
+    [[nodiscard]] sequence with(sequence s, keeper k) { return std::max(s, step_of(s, k)); }
     // What both have, in the order of the first.
     [[nodiscard]] sequence both(sequence a, sequence b) {
         if (a == b || a == k_all) return b;
         auto& [of, found] = m_both[(a * 31 + b) % m_both.size()];
         if (of == std::pair(a, b)) return found;
-        each(b, [&](keeper k) { m_is_marked[k] = true; });
+        // What they begin with: a step has a greater number than those before it.
+        sequence shared = a;
+        for (sequence other = b; shared != other;)
+            (shared > other ? shared : other) = m_steps[std::max(shared, other)].before;
+        each(b, shared, [&](keeper k) { m_is_marked[k] = true; });
         std::vector<keeper> common;
-        each(a, [&](keeper k) {
+        each(a, shared, [&](keeper k) {
             if (m_is_marked[k]) common.push_back(k);
         });
-        each(b, [&](keeper k) { m_is_marked[k] = false; });
+        each(b, shared, [&](keeper k) { m_is_marked[k] = false; });
         of = {a, b};
-        found = k_none;
+        found = shared;
         while (!common.empty()) {
             found = with(found, common.back());
             common.pop_back();
@@ -146,9 +152,9 @@ private:
     keeper m_first_root;
     std::vector<keeper> m_of_type;
     block_numbers m_of;  // of blocks: sequences
-    worklist m_next;
+    breadth_first_worklist m_next;
     std::vector<step> m_steps{2};
-    std::unordered_map<std::uint64_t, sequence> m_with;
+    std::unordered_map<std::uint64_t, sequence> m_step_of;
     std::array<std::pair<std::pair<sequence, sequence>, sequence>, 4096> m_both{};  // what was asked last
     std::vector<bool> m_is_marked;  // keepers, in both(): none outside
 };

@@ -13,13 +13,15 @@
 //   at the end, no block has more         for then what a block has, each of its holders has, or is; so each path to the block has it, by
 //                                         induction over the path's length
 //
-// Blocks of the same keepers share one sequence of these, in the order of a path to the first of them; the order only says how the tree
-// looks. A part of the tree is a sequence of keepers, with all blocks that these and perhaps others keep. A block belongs to the part that
-// its own type ends, so lists and trees of objects have one part, however long they are.
+// Keepers are kept as a sequence, in the order of a path to the first block that has them; those who have the same by another path may have
+// another order, which only says how the tree looks. A part of the tree is a sequence, with all blocks whose own begins so: these keepers and
+// perhaps others keep them, and may keep more, elsewhere in the tree. A block belongs to the part that its own type ends, so lists and trees
+// of objects have one part, however long they are.
 //
-// Complexity: O(edges × types on a path) intersections, since a block has fewer keepers after each change; those that were asked for last
-// are remembered, others take as many steps as there are keepers. Memory: a number of a sequence for each block, in as few bits as these
-// numbers need, and some 50 bytes for each sequence and each other type that blocks of these keepers have.
+// Complexity: O(edges × types on a shortest path) intersections, since a block is first met on such a path, and has fewer keepers after each
+// change. In depth, it would first be met on a path through most types. An intersection takes as many steps as there are keepers behind
+// those that both sequences begin with; those that were asked for last are remembered. Memory: a number of a sequence for each block, in as
+// few bits as these numbers need, and some 50 bytes for each sequence and each other type that blocks of these keepers have.
 
 #include "leaks.hpp"
 

@@ -416,6 +416,38 @@ TEST(Retained, ATreeOfOneHolderEachBelongsToItAlsoIfWhatIsLostLeadsIntoIt) {
     EXPECT_EQ(tree.parts[0].retained, 384u);
 }
 
+// In depth, most blocks are met first on a path through most types, of which they lose one after the other.
+TEST(Retained, TypesThatLeadToEachOtherInManyLayersAreLookedAtInAMoment) {
+    constexpr std::uint32_t layers = 300, each = 700;
+    std::mt19937 random(47);
+    fake_heap h;
+    std::vector<address> first;
+    for (std::uint32_t i = 0; i < layers; ++i)
+        first.push_back(h.add_row("T" + std::to_string(i), kind::shared, each));
+    auto const at = [&](std::size_t layer, std::size_t i) { return first[layer] + i * fake_heap::k_bytes; };
+    h.refer_from_global("g", 0, first[0]);
+    for (std::size_t layer = 0; layer < layers; ++layer)
+        for (std::size_t i = 0; i < each; ++i) {
+            if (layer == 0 && i + 1 < each) h.refer(at(0, i), 16, at(0, i + 1));
+            if (layer + 1 < layers) h.refer(at(layer, i), 24, at(layer + 1, i));
+            for (std::uint32_t const offset : {32U, 40U})
+                h.refer(at(layer, i), offset,
+                        at(std::min<std::size_t>(layer + random() % 4, layers - 1), random() % each));
+        }
+    graph const g = h.build();
+    type_tree const tree = find_retained(g, find_leaks(g));
+    for (std::string const name : {"T0", "T1", "T150", "T299"}) {
+        std::vector<bool> without(g.size());
+        std::size_t bytes = 0;
+        for (block_index b = 0; b < g.size(); ++b)
+            without[b] = g.type_of(b).name == name;
+        std::vector<bool> const others = g.reached(without);
+        for (block_index b = 0; b < g.size(); ++b)
+            bytes += without[b] || !others[b] ? g[b].bytes : 0;
+        EXPECT_EQ(tree.by_type.at(name), bytes) << name;
+    }
+}
+
 // The definition: a type or root keeps what nothing reaches without it. The lost blocks, too, are asked for, each of a root of its own.
 TEST(Retained, RandomGraphsAreKeptByTheTypesOfTheDefinition) {
     std::mt19937 random(47);
