@@ -194,11 +194,12 @@ public:
     }
 
     // Flushes the older half of a full cache or, if it is large, of its last 1,024 addresses: then no drop waits for more than 512 blocks, and
-    // as few addresses move. If others allocated the blocks, flushes all but the oldest so many: none moves then.
+    // as few addresses move. If others allocated the blocks, flushes all but the oldest so many: none moves then. Not of large ones: both
+    // copies of one that was freed twice in a row would go different ways, one to this list, the other through hand_over(), unnoticed.
     void flush_half(class_cache& cache) noexcept {
         std::uint32_t const newest = detail::smaller(cache.size(), 2 * k_max_cached_blocks);
         std::uint32_t const kept = newest / 2;
-        bool const is_for_others = cache.net_taken() < 0;
+        bool const is_for_others = m_class < k_first_large && cache.net_taken() < 0;
         flush_below(cache, is_for_others ? 0 : kept, (is_for_others ? cache.size() : newest) - kept);
         m_flushes.add(1);
     }

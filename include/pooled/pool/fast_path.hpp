@@ -43,7 +43,7 @@
 //       pool_core::deallocate_verified         virtual (pool/concrete_core.hpp)
 //         pool_memory::deallocate                (pool/memory.hpp)
 //           cache_set::deallocate                  (cache/cache_set.hpp)
-//             central::flush_half                    the older half of the array, under the lock of the class (cache/central.hpp)
+//             central::flush_half                    a half of the array, under the lock of the class (cache/central.hpp)
 //               slab::deallocate                       sets bits (heap/slab.hpp)
 //               slab_heap::deallocate                  a slab without a block in use (heap/slab_heap.hpp)
 //

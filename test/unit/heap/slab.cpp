@@ -226,6 +226,82 @@ TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
     }
 }
 
+TEST_F(slab_test, takes_back_of_a_batch_with_runs_what_comes_before_the_first_error) {
+    std::mt19937 random(11);
+    std::vector<class_index> classes{class_index{0}, class_index{1}, k_48, class_for(80, 16),
+                                     class_for(1500, 8)};
+    classes.push_back(class_for(32768, 8));
+    for (class_index const c : classes) {
+        std::uintptr_t const size = k_geometry[c].block_bytes;
+        make(c);
+        std::uint32_t const total = one.total;
+        std::vector<bool> is_free(total, true);
+        std::size_t free = total;
+        for (int step = 0; step < 400; ++step) {
+            std::uint32_t const wanted =
+                static_cast<std::uint32_t>(random() % (step % 8 == 0 ? total + 1 : 300));
+            std::vector<void*> const taken = take(wanted);
+            ASSERT_EQ(taken.size(), std::min<std::size_t>(wanted, free));
+            for (std::size_t i = 0, n = 0; n != taken.size(); ++i) {
+                if (!is_free[i]) continue;
+                ASSERT_EQ(taken[n++], at(i * size));
+                is_free[i] = false;
+                --free;
+            }
+            ASSERT_EQ(one.free, free);
+            // Runs of random lengths in both directions, single blocks, and now and then what is not a block in use.
+            std::vector<void*> batch;
+            for (std::size_t runs = 1 + random() % 6; runs-- != 0;) {
+                auto const from = static_cast<std::ptrdiff_t>(random() % total);
+                auto const length =
+                    static_cast<std::ptrdiff_t>(random() % 3 == 0 ? random() % total : random() % 40);
+                std::ptrdiff_t const direction = random() % 2 == 0 ? 1 : -1;
+                for (std::ptrdiff_t i = 0; i <= length; ++i) {
+                    std::ptrdiff_t const index = from + i * direction;
+                    bool const is_block = index >= 0 && index < static_cast<std::ptrdiff_t>(total);
+                    bool const may = random() % 64 == 0;
+                    if ((!is_block && !may) ||
+                        (is_block && is_free[static_cast<std::size_t>(index)] && !(may && random() % 8 == 0)))
+                        break;
+                    std::size_t const stray = random() % 4096 == 0 ? 1 : 0;
+                    batch.push_back(at(static_cast<std::uintptr_t>(index) * size + stray));
+                }
+            }
+            std::size_t expected = 0;
+            for (; expected != batch.size(); ++expected) {
+                std::uintptr_t const offset = address_of(batch[expected]) - address_of(one.blocks);
+                if (offset % size != 0 || offset / size >= total || is_free[offset / size]) break;
+                is_free[offset / size] = true;
+                ++free;
+            }
+            // Exactly as large as the batch: a sanitizer sees what is read beyond it.
+            auto const exact = std::make_unique<void*[]>(batch.size());
+            std::ranges::copy(batch, exact.get());
+            ASSERT_EQ(put(span<void* const>(exact.get(), batch.size())), expected);
+            ASSERT_EQ(one.free, free);
+            ASSERT_TRUE(one.is_valid());
+            for (std::uint32_t i = 0; i < total; ++i)
+                ASSERT_EQ(one.is_free(i), is_free[i]) << i;
+            if (expected != batch.size()) {
+                std::uintptr_t const offset = address_of(batch[expected]) - address_of(one.blocks);
+                bool const is_inside = address_of(batch[expected]) - address_of(one.memory()) < one.bytes();
+                bool const is_block = offset % size == 0 && offset / size < total;
+                ASSERT_EQ(one.error_of(batch[expected]), !is_inside ? nullptr
+                                                         : is_block ? slab::k_already_free
+                                                                    : slab::k_not_a_block);
+            }
+            for (std::uint32_t w = 0; w < one.first_word; ++w)
+                ASSERT_EQ(one.word(w), 0U);
+        }
+        std::vector<void*> rest;
+        for (std::uint32_t i = 0; i < total; ++i)
+            if (!is_free[i]) rest.push_back(at(i * size));
+        ASSERT_EQ(put(rest), rest.size());
+        one.unassign();
+        ASSERT_TRUE(one.is_valid());
+    }
+}
+
 // The map from an address to its pool and the descriptor of the memory there. It never reads what an address points to, so the addresses here
 // are made up.
 
