@@ -20,7 +20,7 @@ import threading
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
@@ -232,16 +232,17 @@ def main(argv: list[str]) -> int:
     others = {label for preset, labels in chosen if preset == "gcc" for label in labels or OF_GCC if label in OF_GCC}
     with_ctest = [(preset, [label for label in labels if label in TARGETS], labels) for preset, labels in chosen]
     # The tests of one part run while the next one is built: each alone leaves a core idle at its end. The Python tests
-    # run last, beside nothing: those of poolprofile measure.
+    # run beside nothing: those of poolprofile measure.
     with ThreadPoolExecutor(1) as tests:
         parts = []
         if "benchmarks" in others:
             parts += [tests.submit(test_benchmarks, build_preset("bench smoke", BENCH_PRESET, []))]
+        if "python" in others:
+            parts += [tests.submit(test_python)]
+            wait(parts)
         for preset, kept, labels in with_ctest:
             if kept or not labels:
                 parts += [tests.submit(test_preset, build_tests(preset, kept), preset, kept)]
-        if "python" in others:
-            parts += [tests.submit(test_python)]
         outcomes = [part.result() for part in parts]
     print_summary(outcomes)
     return 0 if all(each.ok for each in outcomes) else 1
