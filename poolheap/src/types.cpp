@@ -132,7 +132,7 @@ type_id_t image_naming::type_of_coroutine(address resume, address destroy) {
     std::string name = symbol->name;
     // Demanglers print " [clone .resume]" and " (.resume)".
     if (std::size_t const at = name.find(".resume"); at != std::string::npos) {  // Clang
-        name.resize(name.rfind(' ', at));
+        name.resize(name.find_last_of("[(", at) - 1);
     } else if (name.find(".actor") !=
                std::string::npos) {  // GCC: the parameter's class is named after the coroutine
         std::size_t const end = name.rfind(".Frame");
