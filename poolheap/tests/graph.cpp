@@ -417,7 +417,7 @@ TEST(Retained, ATreeOfOneHolderEachBelongsToItAlsoIfWhatIsLostLeadsIntoIt) {
 }
 
 // In depth, most blocks are met first on a path through most types, of which they lose one after the other.
-TEST(Retained, TypesThatLeadToEachOtherInManyLayersAreLookedAtInAMoment) {
+TEST(Retained, TypesThatLeadToEachOtherInManyLayersKeepWhatTheDefinitionSays) {
     constexpr std::uint32_t layers = 300, each = 700;
     std::mt19937 random(47);
     fake_heap h;
