@@ -229,6 +229,9 @@ def main(argv: list[str]) -> int:
             )
             return 2
         chosen.append((preset, labels))
+    # Where an image forbids Python its cache, each of the hundreds of programs that the tests start would compile SciPy anew.
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build/pycache")
     others = {label for preset, labels in chosen if preset == "gcc" for label in labels or OF_GCC if label in OF_GCC}
     with_ctest = [(preset, [label for label in labels if label in TARGETS], labels) for preset, labels in chosen]
     # The tests of one part run while the next one is built: each alone leaves a core idle at its end. The Python tests
