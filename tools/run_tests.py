@@ -177,9 +177,10 @@ def test_python() -> Outcome:
     junit = ROOT / "build" / "pytest.xml"
     junit.unlink(missing_ok=True)
     # Tests of a file stay together: they share a browser, a wheel, a compiled program. Groups (--dist loadgroup)
-    # have no effect with pytest 9.2 and pytest-xdist 3.8.
-    words = ["-q", "-n", "auto", "--dist", "loadfile", f"--junitxml={junit}", "poolbench/tests"]
-    words += ["poolprofile/tests", "tools/tests"]
+    # have no effect with pytest 9.2 and pytest-xdist 3.8. In the order of the names: xdist's, by the number of tests,
+    # has the file with the longest one, test_wheel.py, at the end.
+    words = ["-q", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", f"--junitxml={junit}"]
+    words += ["poolbench/tests", "poolprofile/tests", "tools/tests"]
     passed = run(sys.executable, "-m", "pytest", *words)
     return outcome_of("python", junit, passed, run=watch())
 
