@@ -230,7 +230,7 @@ def main(argv: list[str]) -> int:
             )
             return 2
         chosen.append((preset, labels))
-    # Where an image forbids Python its cache, each of the hundreds of programs that the tests start would compile SciPy anew.
+    # Where an image forbids Python its cache, each of the many programs that the tests start would compile SciPy anew.
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
         os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build/pycache")
     others = {label for preset, labels in chosen if preset == "gcc" for label in labels or OF_GCC if label in OF_GCC}
