@@ -13,7 +13,18 @@ function(pooled_bench_executable name)
     endif()
   endif()
 
-  add_executable(${name} main.cpp support/environment.cpp support/registry.cpp support/report.cpp)
+  set(common main.cpp support/registry.cpp support/report.cpp)
+  if(POOLED_BENCH_SMOKE)  # which compiles all executables with the same flags
+    if(NOT TARGET pooled-bench-common)
+      add_library(pooled-bench-common OBJECT ${common})
+      target_link_libraries(pooled-bench-common PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
+      target_include_directories(pooled-bench-common PRIVATE "${POOLED_BENCH_DIR}")
+      target_compile_features(pooled-bench-common PRIVATE cxx_std_20)
+      target_compile_options(pooled-bench-common PRIVATE -Wall -Wextra -Wconversion -Wshadow -O0)
+    endif()
+    set(common $<TARGET_OBJECTS:pooled-bench-common>)
+  endif()
+  add_executable(${name} ${common} support/environment.cpp)
   # The compiled library, as its users have it. A program without optimisation or with its user's flags compiles all of it with these
   # flags, and a list needs none.
   set(library pooled::pooled)
