@@ -2,6 +2,7 @@
 """The summary of `make test` must not call a run that tested nothing a success."""
 
 import json
+import os
 import threading
 
 import pytest
@@ -71,6 +72,15 @@ def test_python_and_the_benchmarks_run_with_gcc_when_they_are_named_or_no_label_
         monkeypatch.setattr(run_tests, name, lambda *_, name=name: called.append(name) or run_tests.Outcome("name", 1))
     assert run_tests.main([words]) == 0
     assert sorted(called) == sorted(expected)
+
+
+def test_python_keeps_its_bytecode_where_an_image_forbids_it(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", "")
+    monkeypatch.setattr(run_tests, "test_python", lambda: run_tests.Outcome("python", 1))
+    assert run_tests.main(["gcc:python"]) == 0
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
+    assert os.environ["PYTHONPYCACHEPREFIX"] == str(run_tests.ROOT / "build/pycache")
 
 
 def test_a_preset_is_tested_while_the_next_one_is_built(monkeypatch):

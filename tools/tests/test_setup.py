@@ -128,6 +128,20 @@ def test_a_goal_installs_what_it_needs_and_no_more(machine, goal, wanted, packag
     assert set(re.findall(r"([\w-]+)==", calls)) == set(packages.split())
 
 
+def test_poolbench_is_installed_once_for_the_tests_and_the_benchmarks(machine):
+    machine.environment["POOLED_SETUP"] = "off"
+    assert machine.setup("test", "gcc:python,benchmarks")[0].count("-e poolbench") == 1
+
+
+def test_optional_packages_are_installed_together_and_each_alone_if_one_is_broken(machine):
+    machine.lacks("libjemalloc2", "libmimalloc2.0")
+    assert "libjemalloc2 libmimalloc2.0\n" in machine.setup()[0]
+    machine.lacks("libjemalloc2", "libmimalloc2.0")
+    machine.has(**{"apt-fails": []})
+    calls, said = machine.setup()
+    assert "--no-install-recommends libmimalloc2.0\n" in calls and "skipped: libmimalloc2.0" in said
+
+
 def test_root_installs_exactly_what_is_missing(machine):
     machine.lacks("libcli11-dev", "libjemalloc2")
     calls, _ = machine.setup()
