@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "commands.hpp"
 
-#include "image_naming.hpp"
+#include "naming.hpp"
 #include "report.hpp"
 
 #include <algorithm>
@@ -63,13 +63,13 @@ struct session {
     explicit session(std::unique_ptr<image> from)
         : frozen(std::move(from)),
           blocks(read_heap(*frozen)),
-          names(*frozen, blocks),
-          references(*frozen, blocks, names) {}
+          names(names_of(*frozen, blocks)),
+          references(*frozen, blocks, *names) {}
     explicit session(std::string const& source) : session(open_image(source)) {}
 
     std::unique_ptr<image> frozen;
     heap blocks;
-    image_naming names;
+    std::unique_ptr<naming> names;
     graph references;
 };
 
