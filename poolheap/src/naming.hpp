@@ -119,8 +119,8 @@ private:
 // Names in an image.
 [[nodiscard]] std::unique_ptr<naming> names_of(image const& from, heap const& blocks);
 
-// Adds to `types` what the blocks' first words say that they hold: one for each block.
 class symbols;
+// Adds to `types` what the blocks' first words say that they hold: one for each block.
 [[nodiscard]] block_numbers types_of_blocks(image const& from, heap const& blocks, symbols const& known,
                                             naming& types);
 
