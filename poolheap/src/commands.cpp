@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "commands.hpp"
 
-#include "image_naming.hpp"
+#include "naming.hpp"
 #include "report.hpp"
 
 #include <algorithm>
@@ -63,13 +63,13 @@ struct session {
     explicit session(std::unique_ptr<image> from)
         : frozen(std::move(from)),
           blocks(read_heap(*frozen)),
-          names(*frozen, blocks),
-          references(*frozen, blocks, names) {}
+          names(names_of(*frozen, blocks)),
+          references(*frozen, blocks, *names) {}
     explicit session(std::string const& source) : session(open_image(source)) {}
 
     std::unique_ptr<image> frozen;
     heap blocks;
-    image_naming names;
+    std::unique_ptr<naming> names;
     graph references;
 };
 
@@ -226,9 +226,7 @@ void holders_command(std::string const& source, std::string const& of, output_op
     target const t = find_targets(s.references, of);
     report r = make_report(s.references, {.leaks = false, .holders = false});
     r.all["retained"] = t.retained;
-    r.all["holders"] = find_holders(s.references, t.marked);
-    for (json& row : r.all["holders"])
-        row["of"] = t.what;
+    r.all["holders"] = find_holders(s.references, t.marked, t.what);
     answer(out, r.all, [&](std::ostream& to) {
         std::string const sums = ": " + plural(t.objects, "object") + ", " + in_bytes(t.bytes) +
                                  (t.retained != t.bytes ? "; retained " + in_bytes(t.retained) : "") + ".\n";
@@ -271,15 +269,13 @@ void path_command(std::string const& source, std::string const& at, output_optio
                 i = steps.size() - k_rows / 2;
             }
             json const& step = steps[i];
-            std::string const member = step.value("member", ""), type = step.value("type", "");
-            if (step.contains("root")) {
-                to << fit(step["root"].get<std::string>() + (member.empty() ? "" : "." + member)) << '\n';
-                continue;
-            }
-            std::string const line =
-                fit(place(type.empty() ? "buffer" : type, step.value("offset", 0), member), 44);
-            to << "  → " << line << std::string(46 - columns(line), ' ') << hexadecimal(step["address"])
-               << ", " << in_bytes(step["bytes"]) << '\n';
+            bool const is_root = step.contains("root");
+            std::string const line = fit(holder_place(step), is_root ? k_width : 44);
+            to << (is_root ? "" : "  → ") << line;
+            if (!is_root)
+                to << std::string(46 - columns(line), ' ') << hexadecimal(step["address"]) << ", "
+                   << in_bytes(step["bytes"]);
+            to << '\n';
         }
     });
 }

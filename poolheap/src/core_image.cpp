@@ -69,10 +69,6 @@ public:
     }
 
 private:
-    struct named_range {
-        std::uint64_t begin, end, page;
-    };
-
     void read_notes() {
         for (elf_headers::note const& note : m_file->notes) {
             std::string_view content = note.content;
@@ -95,62 +91,44 @@ private:
 
     // count, page size, (begin, end, page of the file) for each; then the names.
     void read_names(std::string_view note) {
-        std::uint64_t const count = value_at<std::uint64_t>(note, 0).value_or(0);
-        m_page_bytes = value_at<std::uint64_t>(note, 8).value_or(1);
-        if (count > note.size() / 24) return;
-        std::uint64_t name = 16 + count * 24;
-        for (std::uint64_t i = 0; i < count; ++i) {
-            auto const range = value_at<named_range>(note, 16 + i * 24);
-            std::string_view const names = part_of(note, name, note.size()),
-                                   path = names.substr(0, names.find('\0'));
-            if (!range || path.empty()) return;
-            m_names.emplace_back(*range, path);
-            name += path.size() + 1;
+        auto const number = [&](std::uint64_t i) { return value_at<std::uint64_t>(note, i * 8).value_or(0); };
+        std::uint64_t const end = number(0) <= note.size() / 24 ? 2 + number(0) * 3 : 2;
+        std::string_view names = part_of(note, end * 8, note.size());
+        for (std::uint64_t i = 2; i < end; i += 3) {
+            std::string const path(names.substr(0, names.find('\0')));
+            if (path.empty()) return;
+            m_files.push_back({number(i), number(i + 1), true, false, true, path, number(i + 2) * number(1)});
+            names.remove_prefix(std::min(names.size(), path.size() + 1));
         }
     }
 
-    // gcore leaves out what it believes to be in the files, so a file's range may have no memory range.
+    // gcore leaves out what it believes to be in the files, so a file's range may have no memory range. It may have code or constants.
     void name_mappings(std::vector<std::pair<mapping, std::string_view>>& all) {
         auto const begin_of = [](auto const& one) { return one.first.begin; };
         std::ranges::sort(all, {}, begin_of);
-        std::size_t const known = all.size();
-        for (auto const& [range, path] : m_names) {
-            std::uint64_t const offset = range.page * m_page_bytes;
-            auto const next = std::ranges::lower_bound(
-                all.begin(), all.begin() + static_cast<std::ptrdiff_t>(known), range.begin, {}, begin_of);
-            std::size_t const i = static_cast<std::size_t>(next - all.begin());
-            if (i < known && all[i].first.begin == range.begin && all[i].first.end <= range.end) {
-                all[i].first.path = path;
-                all[i].first.offset = offset;
-            } else if (range.begin < range.end && (i == known || all[i].first.begin >= range.end) &&
-                       (i == 0 || all[i - 1].first.end <= range.begin)) {
-                all.emplace_back(
-                    mapping{range.begin, range.end, true, false, is_code(path, offset), path, offset},
-                    std::string_view());
-            }
+        auto const known = static_cast<std::ptrdiff_t>(all.size());
+        for (mapping const& file : m_files) {
+            auto const end = all.begin() + known;
+            auto const next = std::ranges::lower_bound(all.begin(), end, file.begin, {}, begin_of);
+            if (next != end && next->first.begin == file.begin && next->first.end <= file.end)
+                next->first.path = file.path, next->first.offset = file.offset;
+            else if (file.begin < file.end && (next == end || next->first.begin >= file.end) &&
+                     (next == all.begin() || next[-1].first.end <= file.begin))
+                all.emplace_back(file, std::string_view());
         }
         std::ranges::sort(all, {}, begin_of);
-    }
-
-    static bool is_code(std::string const& path, std::uint64_t offset) {
-        auto const file = elf_file::open(path);
-        return file == nullptr || std::ranges::any_of(file->segments, [&](Elf64_Phdr const& s) {
-                   return s.p_type == PT_LOAD && (s.p_flags & PF_X) != 0 &&
-                          offset >= (s.p_offset & ~std::uint64_t{4095}) && offset < s.p_offset + s.p_filesz;
-               });
     }
 
     std::shared_ptr<elf_file const> m_file;
     std::vector<std::string_view> m_contents;  // of each mapping, as far as the core file has it
-    std::vector<std::pair<named_range, std::string>> m_names;
-    std::uint64_t m_page_bytes = 1;
+    std::vector<mapping> m_files;              // ranges of files, as NT_FILE names them
 };
 
 }  // namespace
 
 std::unique_ptr<image> open_core(std::string const& path) {
     std::string problem;
-    auto file = elf_file::open(path, &problem);
+    auto file = elf_file::open(path, problem);
     if (file == nullptr)
         throw error(path + " " + problem + ". Give the number of a process, or a core file.");
     auto const machine = file->machine;

@@ -76,11 +76,8 @@ std::optional<loaded_file> loaded_file_at(image const& from, address begin) {
     return file;
 }
 
-std::shared_ptr<elf_file const> elf_file::open(std::string const& path, std::string* problem) {
-    auto const refuse = [&](std::string const& why) {
-        if (problem != nullptr) *problem = why;
-        return nullptr;
-    };
+std::shared_ptr<elf_file const> elf_file::open(std::string const& path, std::string& problem) {
+    auto const refuse = [&](std::string const& why) { return problem = why, nullptr; };
     auto const file = std::make_shared<elf_file>();
     file->path = path;
     // A pipe does not wait for its writer.
@@ -92,6 +89,7 @@ std::shared_ptr<elf_file const> elf_file::open(std::string const& path, std::str
     void* const at = is_file ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0) : MAP_FAILED;
     ::close(descriptor);
     if (at == MAP_FAILED) return refuse("is empty, or no regular file");
+    file->mapped = {at, [size](void* p) { ::munmap(p, size); }};
     file->bytes = {static_cast<char const*>(at), size};
     auto const part = [&](std::uint64_t offset, std::size_t bytes) {
         return part_of(file->bytes, offset, bytes);
@@ -99,10 +97,6 @@ std::shared_ptr<elf_file const> elf_file::open(std::string const& path, std::str
     if (char const* const why = read_segments(*file, part)) return refuse(why);
     read_notes(*file, [&](auto const& s) { return part(s.p_offset, s.p_filesz); });
     return file;
-}
-
-elf_file::~elf_file() {
-    if (!bytes.empty()) ::munmap(const_cast<char*>(bytes.data()), bytes.size());
 }
 
 }  // namespace poolheap

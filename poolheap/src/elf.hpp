@@ -47,14 +47,11 @@ struct loaded_file : elf_headers {
 
 struct elf_file : elf_headers {
     // Null: it is no 64-bit little-endian ELF file, or cannot be opened. `problem` then says why, after the file's name.
-    static std::shared_ptr<elf_file const> open(std::string const& path, std::string* problem = nullptr);
-    elf_file() = default;
-    ~elf_file();
-    elf_file(elf_file const&) = delete;
-    elf_file& operator=(elf_file const&) = delete;
+    static std::shared_ptr<elf_file const> open(std::string const& path, std::string& problem);
 
     std::string path;
-    std::string_view bytes;  // mapped
+    std::string_view bytes;
+    std::shared_ptr<void> mapped;  // where they are
 };
 
 }  // namespace poolheap

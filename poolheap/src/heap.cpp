@@ -18,7 +18,6 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 namespace poolheap {
@@ -30,7 +29,6 @@ namespace inspect = pooled::inspect;
 constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 40;  // of a chunk
 constexpr address k_page = 4096;
 constexpr address k_granule = address{16} << 10;  // of the index
-constexpr block_index k_slots = 256;              // of an entry of heap::m_slab_of_slot
 
 address round_down(address a, address unit) { return a - a % unit; }
 address round_up(address a, address unit) { return round_down(a + unit - 1, unit); }
@@ -65,7 +63,32 @@ public:
         walk->for_each_slab();
     }
     // After all copies.
-    void settle();
+    void settle() {
+        split_around_chunks();
+        m_heap.index();
+        for (address const list : m_own)
+            if (auto const one = m_heap.find(list); one.index != k_no_block) {
+                add_record(one.begin, m_heap[one.index].bytes);
+                m_heap.blocks[one.index] = false;
+            }
+        std::size_t uncertain = 0;
+        for (auto const& [at, state] : m_told) {
+            auto const one = m_heap.find(at);
+            bool const is_start = state == in_use || state == poolheap::uncertain;
+            if (one.index == k_no_block || (is_start && one.begin != at)) continue;
+            if (state == in_use)
+                m_heap.blocks[one.index] = false;
+            else
+                m_heap.others[one.index] = state;
+            uncertain += state == poolheap::uncertain ? 1 : 0;
+        }
+        if (uncertain != 0)
+            doubt(
+                std::to_string(uncertain) +
+                " blocks may be free or in use: the image was taken while a thread took them from the pool");
+        if (m_heap.pools.empty()) doubt("the program has not made a pool yet");
+        merge(m_heap.records);
+    }
 
     // For inspect::walk.
 
@@ -98,7 +121,6 @@ public:
         auto const pool = m_pools.find(id);
         if (pool == m_pools.end())
             return doubt("a pool began or ended while the image was taken: its blocks are left out");
-        if (!m_seen.insert(begin ^ address{pool->second} << 48).second) return;
         m_slab = {begin, bytes, static_cast<block_index>(m_heap.blocks.size()), count, pool->second};
         m_heap.slabs.push_back(m_slab);
         m_heap.blocks.resize(m_heap.blocks.size() + count);
@@ -130,14 +152,34 @@ private:
                 add_record(at, m.of_arena.region_bytes);
         }
     }
-    void split_around_chunks();
+    // A block that is the memory of another pool's chunk splits its slab, so that slabs are disjoint.
+    void split_around_chunks() {
+        auto const place = [](poolheap::slab const& s) { return std::pair(s.pool, s.begin); };
+        std::ranges::sort(m_heap.slabs, {}, place);
+        // The walk may tell a slab twice.
+        auto const again = std::ranges::unique(m_heap.slabs, {}, place);
+        m_heap.slabs.erase(again.begin(), again.end());
+        // From the last one on: what was cut off lies behind those that follow.
+        std::ranges::sort(m_chunks_in_blocks, std::greater());
+        std::vector<poolheap::slab> cut;
+        for (auto const& chunk : m_chunks_in_blocks) {
+            auto const after = std::ranges::upper_bound(m_heap.slabs, chunk, {}, place);
+            if (after == m_heap.slabs.begin() || after[-1].pool != chunk.first ||
+                chunk.second >= after[-1].end())
+                continue;
+            poolheap::slab &s = after[-1], &rest = cut.emplace_back(s);
+            auto const slots = static_cast<std::uint32_t>((chunk.second - s.begin) / s.bytes);
+            s.count = slots;
+            rest.begin += (slots + 1) * s.bytes, rest.first += slots + 1, rest.count -= slots + 1;
+        }
+        m_heap.slabs.insert(m_heap.slabs.end(), cut.begin(), cut.end());
+        std::erase_if(m_heap.slabs, [](poolheap::slab const& s) { return s.count == 0; });
+    }
 
     image const& m_image;
     heap& m_heap;
     decltype(inspect::record::of_arena) const* m_arena = nullptr;
     std::unordered_map<std::uint32_t, std::uint16_t> m_pools;  // id → index
-    std::unordered_set<address>
-        m_seen;             // begin and pool of slabs: a block may begin where a chunk in it does
     poolheap::slab m_slab;  // whose blocks are being told; none: they are left out
     std::vector<std::pair<address, block_state>>
         m_told;  // in_use: it is free, though its bit does not say so
@@ -145,52 +187,6 @@ private:
     std::vector<std::pair<std::uint16_t, address>> m_chunks_in_blocks;  // with the pool that the block is of
     heap::range m_core;                                                 // of the pool that is being read
 };
-
-// A block that is the memory of another pool's chunk splits its slab, so that slabs are disjoint.
-void heap_reader::split_around_chunks() {
-    auto const place = [](poolheap::slab const& s) { return std::pair(s.pool, s.begin); };
-    std::ranges::sort(m_heap.slabs, {}, place);
-    // From the last one on: what was cut off lies behind those that follow.
-    std::ranges::sort(m_chunks_in_blocks, std::greater());
-    std::vector<poolheap::slab> cut;
-    for (auto const& chunk : m_chunks_in_blocks) {
-        auto const after = std::ranges::upper_bound(m_heap.slabs, chunk, {}, place);
-        if (after == m_heap.slabs.begin() || after[-1].pool != chunk.first || chunk.second >= after[-1].end())
-            continue;
-        poolheap::slab &s = after[-1], &rest = cut.emplace_back(s);
-        auto const slots = static_cast<std::uint32_t>((chunk.second - s.begin) / s.bytes);
-        s.count = slots;
-        rest.begin += (slots + 1) * s.bytes, rest.first += slots + 1, rest.count -= slots + 1;
-    }
-    m_heap.slabs.insert(m_heap.slabs.end(), cut.begin(), cut.end());
-    std::erase_if(m_heap.slabs, [](poolheap::slab const& s) { return s.count == 0; });
-}
-
-void heap_reader::settle() {
-    split_around_chunks();
-    m_heap.index();
-    for (address const list : m_own)
-        if (auto const one = m_heap.find(list); one.index != k_no_block) {
-            add_record(one.begin, m_heap[one.index].bytes);
-            m_heap.blocks[one.index] = false;
-        }
-    std::size_t uncertain = 0;
-    for (auto const& [at, state] : m_told) {
-        auto const one = m_heap.find(at);
-        bool const is_start = state == in_use || state == poolheap::uncertain;
-        if (one.index == k_no_block || (is_start && one.begin != at)) continue;
-        if (state == in_use)
-            m_heap.blocks[one.index] = false;
-        else
-            m_heap.others[one.index] = state;
-        uncertain += state == poolheap::uncertain ? 1 : 0;
-    }
-    if (uncertain != 0)
-        doubt(std::to_string(uncertain) +
-              " blocks may be free or in use: the image was taken while a thread took them from the pool");
-    if (m_heap.pools.empty()) doubt("the program has not made a pool yet");
-    merge(m_heap.records);
-}
 
 // The pointer that is `offset` from the first byte of the file, which begins at one of its segments: at the first, unless a tool has put
 // another before it. 0: none, as no magic word follows it.
@@ -306,10 +302,6 @@ void heap::index() {
         }
     }
     m_first_slab.push_back(static_cast<std::uint32_t>(slabs.size()));
-    m_slab_of_slot.clear();
-    for (std::uint32_t i = 0; i < slabs.size(); ++i)
-        while (m_slab_of_slot.size() * k_slots < slabs[i].first + std::size_t{slabs[i].count})
-            m_slab_of_slot.push_back(i);
 }
 
 heap::hit heap::slot_of(address a) const noexcept {
@@ -328,10 +320,7 @@ heap::hit heap::slot_of(address a) const noexcept {
 }
 
 block heap::operator[](block_index b) const noexcept {
-    std::uint32_t i = m_slab_of_slot[b / k_slots];
-    while (b - slabs[i].first >= slabs[i].count)
-        ++i;
-    slab const& s = slabs[i];
+    slab const& s = std::ranges::upper_bound(slabs, b, {}, &slab::first)[-1];
     return {s.begin + (b - s.first) * s.bytes, s.bytes, s.pool, state(b)};
 }
 

@@ -11,8 +11,8 @@
 //   slab     | slot | slot | slot |     equal blocks one behind the other
 //   blocks   a bit a slot; a block's index is that of its bit, so its address is computed and not stored
 //
-// Invariants: slabs are ascending and disjoint; a slab's first index is the number of slots before it. find and operator[]: O(1) but for a
-// short search, others: O(log ranges).
+// Invariants: slabs are ascending and disjoint; a slab's first index is the number of slots before it. find: O(1) but for a
+// short search; operator[] and others: O(log slabs).
 
 #include <cstddef>
 #include <cstdint>
@@ -106,9 +106,8 @@ public:
     void index();
 
 private:
-    std::vector<std::size_t> m_first_page;      // of each range of pool memory, in m_first_slab
-    std::vector<std::uint32_t> m_first_slab;    // of each 16 KiB: the first slab that ends after their begin
-    std::vector<std::uint32_t> m_slab_of_slot;  // of each 256th slot
+    std::vector<std::size_t> m_first_page;    // of each range of pool memory, in m_first_slab
+    std::vector<std::uint32_t> m_first_slab;  // of each 16 KiB: the first slab that ends after their begin
 };
 
 // Throws error if no file of the image has a record of the library, or one of a layout that this program does not know.

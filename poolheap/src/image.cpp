@@ -41,20 +41,20 @@ elf_file const* image::file_of(mapping const& m) const {
     auto const [known, is_new] = m_files.try_emplace(m.path);
     if (!is_new) return known->second.get();
     std::string problem;
-    std::shared_ptr<elf_file const> found = elf_file::open(file(m.path), &problem);
-    auto const of_file = [&](auto&& is_it) {
-        return std::ranges::find_if(
-            m_mappings, [&](mapping const& other) { return other.path == m.path && is_it(other); });
-    };
-    auto const start = of_file([](mapping const& other) { return other.offset == 0; });
-    auto const theirs = start == m_mappings.end() ? std::nullopt : loaded_file_at(*this, start->begin);
+    std::shared_ptr<elf_file const> found = elf_file::open(file(m.path), problem);
+    std::optional<loaded_file> theirs;
+    bool is_executed = false;
+    for (mapping const& other : m_mappings) {
+        if (other.path != m.path) continue;
+        if (!theirs && other.offset == 0) theirs = loaded_file_at(*this, other.begin);
+        is_executed |= other.executable;
+    }
     // The image may lack the page with the build-id; then the file is believed.
     if (found != nullptr && theirs && !theirs->build_id.empty() && found->build_id != theirs->build_id) {
         problem = "is another build than the one that the program used";
         found = nullptr;
     }
-    if (found == nullptr &&
-        of_file([](mapping const& other) { return other.executable; }) != m_mappings.end())
+    if (found == nullptr && is_executed)
         m_remarks.push_back(m.path + " " + problem + ", so types and symbols of it are not known.");
     return (known->second = std::move(found)).get();
 }

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "image_naming.hpp"
+
+// What lies in a block or a variable, by debug information: (Session, 24) is `conn`. Goes through base classes, nested classes and arrays;
+// stops at a class of the standard library or of pooled, so a std::shared_ptr's two words have one name. A pointer's type also says what a
+// block is that says nothing about itself: elements of a vector, nodes of a map, a plain object.
+#include "naming.hpp"
 #include "pretty.hpp"
+#include "symbols.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace poolheap {
 namespace {
@@ -26,9 +32,7 @@ struct role_prefixes {
 };
 role_prefixes const k_roles[]{
     {library, {"std::", "__gnu_cxx::", "pooled::"}},
-    {transparent,
-     {"std::pair<", "std::array<", "std::__value_type<", "std::__hash_value_type<", "__gnu_cxx::__aligned_",
-      "std::__detail::_Hash_node_"}},
+    {transparent, {"std::pair<", "std::array<", "__gnu_cxx::__aligned_", "std::__detail::_Hash_node_"}},
     {node_base, {"std::__detail::_List_node_base", "std::__detail::_Hash_node_base"}},
     {transparent | node_base,
      {"std::_List_node_base", "std::_Rb_tree_node_base", "std::__list_node_base<", "std::__tree_node_base<",
@@ -56,8 +60,6 @@ constexpr node_class k_nodes[]{
     {"std::__list_node<", "list node of ", ",void*>", "std::__list_imp<", 0},
     {"std::__hash_node<", "hash node of ", ",void*>", "std::__hash_table<", 0},
 };
-constexpr std::string_view k_links[]{"_M_parent", "_M_left",  "_M_right",  "_M_next", "_M_prev", "_M_nxt",
-                                     "__left_",   "__right_", "__parent_", "__next_", "__prev_"};
 
 unsigned roles_of(std::string_view name) {
     unsigned roles = 0;
@@ -75,12 +77,7 @@ node_class const* node_of(std::string_view name) {
 // "std::_Rb_tree_node<V>" as "map node of V".
 std::string readable(std::string const& name) {
     node_class const* const node = node_of(name);
-    if (node == nullptr) return name;
-    std::string_view const value = template_argument(name, node->prefix);
-    for (std::string_view const wrapped : {"std::__value_type<", "std::__hash_value_type<"})
-        if (value.starts_with(wrapped))
-            return std::string(node->text) + "std::pair<" + std::string(value.substr(wrapped.size()));
-    return std::string(node->text) + std::string(value);
+    return node == nullptr ? name : std::string(node->text).append(template_argument(name, node->prefix));
 }
 
 std::optional<Dwarf_Die> template_parameter(Dwarf_Die of, unsigned index = 0) {
@@ -115,186 +112,203 @@ std::optional<Dwarf_Die> child_at(Dwarf_Die of, std::uint64_t& offset) {
     return best;
 }
 
-}  // namespace
+// Where a word lies: the classes that contain it, outermost first, with their names; and its own type.
+using class_path = std::vector<std::pair<Dwarf_Die, std::string>>;
 
-std::int32_t image_naming::add_layout(Dwarf_Die die) {
-    m_layouts.push_back(die);
-    return static_cast<std::int32_t>(m_layouts.size() - 1);
-}
+class image_naming final : public naming {
+public:
+    image_naming(image const& from, heap const& blocks) : m_image(from), m_heap(blocks), m_symbols(from) {}
 
-std::optional<Dwarf_Die> image_naming::layout(type_id_t id) {
-    type& t = edit(id);
-    if (t.layout == -1 && !t.is_nameless()) {
-        auto const die = find_class(t);
-        t.layout = die ? add_layout(*die) : -2;
-        // The object is the last part of a control block, behind an allocator with state, and aligned.
-        bool const is_within = die && t.kind == kind::shared && t.object_offset != 0 && !t.is_array();
-        if (auto const block = is_within ? m_symbols.class_of_function(t.function) : std::nullopt;
-            block && bytes_of(*block) >= bytes_of(*die) + t.object_offset)
-            t.object_offset = static_cast<std::uint32_t>((bytes_of(*block) - bytes_of(*die)) / 8 * 8);
-    }
-    if (t.layout < 0) return {};
-    return m_layouts[static_cast<std::size_t>(t.layout)];
-}
+    block_numbers name_all() override { return types_of_blocks(m_image, m_heap, m_symbols, *this); }
 
-std::optional<Dwarf_Die> image_naming::find_class(type const& t) {
-    std::size_t const tail = t.name.find(" + n × ");
-    if (auto const of = t.function != 0 ? m_symbols.class_of_function(t.function) : std::nullopt) {
-        auto found = template_parameter(*of, t.argument);
-        if (found && tag_of(*found) == DW_TAG_pointer_type) found = type_of(*found);
-        if (found && tail != std::string::npos) found = template_parameter(*found);
-        if (found) return found;
-    }
-    std::string name = t.name.substr(0, tail);
-    if (t.is_array()) name.resize(name.size() - 2);
-    return m_symbols.find_die(name, false);
-}
-
-std::optional<variable> image_naming::global(address at) {
-    auto const s = m_symbols.find(at);
-    if (!s) return {};
-    auto const [known, is_new] = m_variables.try_emplace(s->name, k_buffer);
-    if (is_new) {
-        type found{.name = s->name, .kind = kind::variable};
-        auto const die = m_symbols.find_die(s->name, true);
-        if (auto const type = die ? type_of(*die) : std::nullopt) found.layout = add_layout(*type);
-        known->second = add(std::move(found));
-    }
-    return variable{s->name, s->begin, known->second};
-}
-
-std::string image_naming::module_name(address at) const {
-    module const* const found = m_symbols.module_of(at);
-    return found ? found->name() : std::string();
-}
-
-image_naming::place image_naming::place_of(Dwarf_Die die, std::uint64_t offset) {
-    place found;
-    bool is_named = false;  // within a class of a library: the name is complete
-    for (int depth = 0; depth < 64; ++depth) {
-        unsigned const tag = tag_of(die);
-        if (tag == DW_TAG_array_type) {
-            auto const element = type_of(die);
-            std::uint64_t const bytes = element ? bytes_of(*element) : 0;
-            if (bytes == 0) return found;
-            if (!is_named) found.path += "[]";
-            offset %= bytes;
-            die = *element;
-            continue;
-        }
-        if (!is_class(tag)) {
-            found.word = die;
-            if (found.how == strength::unknown && is_pointer(tag)) found.how = strength::raw;
-            return found;
-        }
-        std::string const name = m_symbols.type_name(die);
-        unsigned const roles = roles_of(name);
-        found.classes.emplace_back(die, name);
-        bool const is_node = (roles & transparent) != 0 || node_of(name) != nullptr;
-        if (!is_named && !is_node && (roles & library) != 0) {
-            is_named = true;
-            found.how = roles & weak ? strength::weak : roles & raw ? strength::raw : strength::strong;
-            if (found.path.empty() && name.starts_with("std::enable_shared_from_this<"))
-                found.path = "enable_shared_from_this";
-        }
-        std::optional<Dwarf_Die> next;
-        if (name.starts_with("__gnu_cxx::__aligned_")) {
-            next = template_parameter(die);
-        } else if (auto child = child_at(die, offset)) {
-            next = type_of(*child);
-            char const* const text = tag_of(*child) == DW_TAG_member ? dwarf_diename(&*child) : nullptr;
-            std::string part = text != nullptr && !is_named ? text : "";
-            if (is_node && std::ranges::find(k_links, part) != std::end(k_links)) {
-                part = "link";
-                found.how = strength::strong;
-            } else if (is_node && part.starts_with('_')) {
-                part.clear();
-            } else if (part.starts_with("__")) {
-                part.erase(0, 2);  // what a lambda captures
+    member const& at(type_id_t holder, std::uint64_t offset) override {
+        find_class(holder);
+        type const& t = (*this)[holder];
+        // What lies behind an object to which a plain pointer leads is another element, or a part of a derived class.
+        bool const is_behind = t.element_bytes != 0 && !t.is_array() &&
+                               offset >= std::uint64_t{t.object_offset} + t.element_bytes;
+        if (t.element_bytes != 0) offset = t.member_offset(offset);
+        constexpr std::uint64_t k_all = 0x7fffffff;
+        bool const is_shared = offset >= k_all || (offset >= k_far && m_members.size() >= k_most_known);
+        auto const [known, is_new] = m_members.try_emplace(
+            std::uint64_t{holder} << 32 | std::uint64_t{is_behind} << 31 | (is_shared ? k_all : offset));
+        member& found = known->second;
+        if (!is_new) return found;
+        if (is_shared) {
+            found.name = "[...]";
+        } else if (t.layout && offset >= t.object_offset) {
+            std::uint64_t const bytes = bytes_of(*t.layout), within = offset - t.object_offset;
+            if (t.is_array() || within < bytes || bytes == 0) {
+                found = member_at(*t.layout, t.is_array() && bytes != 0 ? within % bytes : within);
+                if (is_behind) found.how = strength::unknown;
+                if (t.is_array()) found.name.insert(0, found.name.empty() ? "[]" : "[].");
+            } else if (t.name.find(" + n × ") != std::string::npos) {
+                found.name = "tail[]";
             }
-            if (!part.empty() && !found.path.empty()) found.path += ".";
-            found.path += part;
         }
-        if (!next) return found;
-        die = *next;
+        return found;
     }
-    return found;
-}
 
-type_id_t image_naming::add_pointee(Dwarf_Die die, bool is_array, kind k) {
-    auto const [at, is_new] = m_pointees.try_emplace({die.addr, is_array, k}, k_buffer);
-    std::string const name = is_new ? readable(m_symbols.type_name(die)) : "";
-    if (!is_new || name.empty()) return at->second;
-    return at->second =
-               add({.name = name + (is_array ? "[]" : ""),
+    std::optional<variable> global(address at) override {
+        auto const s = m_symbols.find(at);
+        if (!s) return {};
+        auto const [known, is_new] = m_variables.try_emplace(s->name, k_buffer);
+        if (is_new) {
+            auto const die = m_symbols.find_die(s->name, true);
+            known->second = add({.name = s->name,
+                                 .kind = kind::variable,
+                                 .is_looked_for = true,
+                                 .layout = die ? type_of(*die) : std::nullopt});
+        }
+        return variable{s->name, s->begin, known->second};
+    }
+
+    std::string module_name(address at) const override {
+        module const* const found = m_symbols.module_of(at);
+        return found ? found->name() : std::string();
+    }
+
+private:
+    void find_class(type_id_t id) {
+        type& t = edit(id);
+        if (t.is_nameless() || std::exchange(t.is_looked_for, true)) return;
+        t.layout = class_of(t);
+        // The object is the last part of a control block, behind an allocator with state, and aligned.
+        bool const is_within = t.layout && t.kind == kind::shared && t.object_offset != 0 && !t.is_array();
+        auto const block = is_within ? m_symbols.class_of_function(t.function) : std::nullopt;
+        std::uint64_t const bytes = t.layout ? bytes_of(*t.layout) : 0;
+        if (block && bytes_of(*block) >= bytes + t.object_offset)
+            t.object_offset = static_cast<std::uint32_t>((bytes_of(*block) - bytes) / 8 * 8);
+    }
+
+    [[nodiscard]] std::optional<Dwarf_Die> class_of(type const& t) {
+        std::size_t const tail = t.name.find(" + n × ");
+        if (auto const of = t.function != 0 ? m_symbols.class_of_function(t.function) : std::nullopt) {
+            auto found = template_parameter(*of, t.argument);
+            if (found && tag_of(*found) == DW_TAG_pointer_type) found = type_of(*found);
+            if (found && tail != std::string::npos) found = template_parameter(*found);
+            if (found) return found;
+        }
+        std::string name = t.name.substr(0, tail);
+        if (t.is_array()) name.resize(name.size() - 2);
+        return m_symbols.find_die(name, false);
+    }
+
+    [[nodiscard]] member member_at(Dwarf_Die die, std::uint64_t offset) {
+        member found;
+        class_path classes;
+        bool is_named = false;  // within a class of a library: the name is complete
+        for (int depth = 0; depth < 64; ++depth) {
+            unsigned const tag = tag_of(die);
+            if (tag == DW_TAG_array_type) {
+                auto const element = type_of(die);
+                std::uint64_t const bytes = element ? bytes_of(*element) : 0;
+                if (bytes == 0) return found;
+                if (!is_named) found.name += "[]";
+                offset %= bytes;
+                die = *element;
+                continue;
+            }
+            if (!is_class(tag)) {
+                if (found.how == strength::unknown && is_pointer(tag)) found.how = strength::raw;
+                found.pointee = pointee(classes, die);
+                return found;
+            }
+            std::string const name = m_symbols.type_name(die);
+            unsigned const roles = roles_of(name);
+            classes.emplace_back(die, name);
+            bool const is_node = (roles & transparent) != 0 || node_of(name) != nullptr;
+            if (!is_named && !is_node && (roles & library) != 0) {
+                is_named = true;
+                found.how = roles & weak ? strength::weak : roles & raw ? strength::raw : strength::strong;
+                if (found.name.empty() && name.starts_with("std::enable_shared_from_this<"))
+                    found.name = "enable_shared_from_this";
+            }
+            std::optional<Dwarf_Die> next;
+            if (name.starts_with("__gnu_cxx::__aligned_")) {
+                next = template_parameter(die);
+            } else if (auto child = child_at(die, offset)) {
+                next = type_of(*child);
+                char const* const text = tag_of(*child) == DW_TAG_member ? dwarf_diename(&*child) : nullptr;
+                std::string part = text != nullptr && !is_named ? text : "";
+                if (is_node && part.starts_with('_') && part != "__value_" && next &&
+                    is_pointer(tag_of(*next))) {
+                    part = "link";
+                    found.how = strength::strong;
+                } else if (is_node && part.starts_with('_')) {
+                    part.clear();
+                } else if (part.starts_with("__")) {
+                    part.erase(0, 2);  // what a lambda captures
+                }
+                if (!part.empty() && !found.name.empty()) found.name += ".";
+                found.name += part;
+            }
+            if (!next) return found;
+            die = *next;
+        }
+        return found;
+    }
+
+    type_id_t add_pointee(Dwarf_Die die, bool is_array, kind k) {
+        auto const [at, is_new] = m_pointees.try_emplace({die.addr, is_array, k}, k_buffer);
+        std::string const name = is_new ? readable(m_symbols.type_name(die)) : "";
+        if (!is_new || name.empty()) return at->second;
+        return at->second = add(
+                   {.name = name + (is_array ? "[]" : ""),
                     .kind = k,
                     .object_offset = k == kind::rc || k == kind::unique ? 8U : 0U,
                     .element_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes_of(die), ~0U)),
-                    .layout = add_layout(die)});
-}
+                    .is_looked_for = true,
+                    .layout = die});
+    }
 
-type_id_t image_naming::pointee(place const& from) {
-    if (!from.word) return k_buffer;
-    bool is_array = from.classes.empty(),
-         is_unique = false;  // elements of an array of pointers: a deque has one
-    for (auto const& [die, name] : from.classes) {
-        unsigned const roles = roles_of(name);
-        if (roles & counted) {
-            auto const object = template_parameter(die);
-            return object ? add_pointee(*object, false, kind::rc) : k_buffer;
+    [[nodiscard]] type_id_t pointee(class_path const& classes, Dwarf_Die word) {
+        bool is_array = classes.empty(),
+             is_unique = false;  // elements of an array of pointers: a deque has one
+        for (auto const& [die, name] : classes) {
+            unsigned const roles = roles_of(name);
+            if (roles & counted) {
+                auto const object = template_parameter(die);
+                return object ? add_pointee(*object, false, kind::rc) : k_buffer;
+            }
+            is_array |= (roles & array) != 0;
+            is_unique |=
+                name.starts_with("pooled::deleter<") ||
+                (name.starts_with("std::unique_ptr<") && name.find("pooled::deleter<") != std::string::npos);
         }
-        is_array |= (roles & array) != 0;
-        is_unique |=
-            name.starts_with("pooled::deleter<") ||
-            (name.starts_with("std::unique_ptr<") && name.find("pooled::deleter<") != std::string::npos);
+        auto const target = is_pointer(tag_of(word)) ? type_of(word) : std::nullopt;
+        if (!target || tag_of(*target) == DW_TAG_subroutine_type) return k_buffer;
+        std::string const name = m_symbols.type_name(*target);
+        // These say themselves what they are.
+        if (name.starts_with("std::_Sp_counted_base<") || name == "std::__shared_weak_count") return k_buffer;
+        if (!(roles_of(name) & node_base))
+            return add_pointee(*target, is_array, is_unique ? kind::unique : kind::buffer);
+        for (auto c = classes.rbegin(); c != classes.rend(); ++c) {
+            if (node_of(c->second) != nullptr) return add_pointee(c->first, false, kind::buffer);
+            for (node_class const& n : k_nodes)
+                if (c->second.starts_with(n.container))
+                    if (auto const node = m_symbols.find_die(
+                            std::string(n.prefix)
+                                .append(template_argument(c->second, n.container, n.argument))
+                                .append(n.end),
+                            false))
+                        return add_pointee(*node, false, kind::buffer);
+        }
+        return k_buffer;
     }
-    auto const target = is_pointer(tag_of(*from.word)) ? type_of(*from.word) : std::nullopt;
-    if (!target || tag_of(*target) == DW_TAG_subroutine_type) return k_buffer;
-    std::string const name = m_symbols.type_name(*target);
-    // These say themselves what they are.
-    if (name.starts_with("std::_Sp_counted_base<") || name == "std::__shared_weak_count") return k_buffer;
-    if (!(roles_of(name) & node_base))
-        return add_pointee(*target, is_array, is_unique ? kind::unique : kind::buffer);
-    for (auto c = from.classes.rbegin(); c != from.classes.rend(); ++c) {
-        if (node_of(c->second) != nullptr) return add_pointee(c->first, false, kind::buffer);
-        for (node_class const& n : k_nodes)
-            if (c->second.starts_with(n.container))
-                if (auto const node =
-                        m_symbols.find_die(std::string(n.prefix)
-                                               .append(template_argument(c->second, n.container, n.argument))
-                                               .append(n.end),
-                                           false))
-                    return add_pointee(*node, false, kind::buffer);
-    }
-    return k_buffer;
-}
 
-member const& image_naming::at(type_id_t holder, std::uint64_t offset) {
-    auto const of = layout(holder);
-    type const& t = (*this)[holder];
-    // What lies behind an object to which a plain pointer leads is another element, or a part of a derived class.
-    bool const is_behind =
-        t.element_bytes != 0 && offset >= std::uint64_t{t.object_offset} + t.element_bytes && !t.is_array();
-    if (t.element_bytes != 0) offset = t.member_offset(offset);
-    constexpr std::uint64_t k_all = 0x7fffffff;
-    bool const is_shared = offset >= k_all || (offset >= k_far && m_members.size() >= k_most_known);
-    auto const [known, is_new] = m_members.try_emplace(
-        std::uint64_t{holder} << 32 | std::uint64_t{is_behind} << 31 | (is_shared ? k_all : offset));
-    member& found = known->second;
-    if (!is_new) return found;
-    if (is_shared) {
-        found.name = "[...]";
-    } else if (of && offset >= t.object_offset) {
-        std::uint64_t const bytes = bytes_of(*of), within = offset - t.object_offset;
-        if (t.is_array() || within < bytes || bytes == 0) {
-            place const p = place_of(*of, t.is_array() && bytes != 0 ? within % bytes : within);
-            found = {p.path, is_behind ? strength::unknown : p.how, pointee(p)};
-            if (t.is_array()) found.name.insert(0, p.path.empty() ? "[]" : "[].");
-        } else if (t.name.find(" + n × ") != std::string::npos) {
-            found.name = "tail[]";
-        }
-    }
-    return found;
+    image const& m_image;
+    heap const& m_heap;
+    symbols m_symbols;
+    std::unordered_map<std::uint64_t, member> m_members;  // by type and offset
+    std::unordered_map<std::string, type_id_t> m_variables;
+    std::map<std::tuple<void*, bool, kind>, type_id_t> m_pointees;
+};
+
+}  // namespace
+
+std::unique_ptr<naming> names_of(image const& from, heap const& blocks) {
+    return std::make_unique<image_naming>(from, blocks);
 }
 
 }  // namespace poolheap

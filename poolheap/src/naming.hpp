@@ -6,6 +6,8 @@
 #include "edges.hpp"
 #include "image.hpp"
 
+#include <elfutils/libdw.h>
+
 #include <deque>
 #include <string_view>
 
@@ -19,18 +21,23 @@ inline constexpr type_id_t k_buffer = 0;  // the type of blocks that say nothing
 
 // What the words of a type's blocks mean, for types.cpp.
 struct word_rule {
-    enum layout : std::uint8_t { none, libstdcxx, libcxx, header } counts = none;
+    enum layout : std::uint8_t {
+        none,
+        libstdcxx,
+        libcxx,
+        header
+    } counts = none;                // pooled's header lies in front of the object
     std::int8_t pointer_word = -1;  // from here on there is a pointer to the object
-    std::uint8_t header_word = 0;   // of pooled's counts
     type_id_t owned = k_buffer;     // the type to which it leads
 };
 
 struct type {
     std::string name;  // of the object, not of its control block; of a variable, its own
     poolheap::kind kind = kind::buffer;
-    std::uint32_t object_offset = 0;  // of the object in the block
-    std::uint32_t element_bytes = 0;  // of an array's elements; 0: one object, or not known
-    std::int32_t layout = -1;         // known to members.cpp; -1: not looked for yet, -2: not known
+    std::uint32_t object_offset = 0;    // of the object in the block
+    std::uint32_t element_bytes = 0;    // of an array's elements; 0: one object, or not known
+    bool is_looked_for = false;         // in debug information, by members.cpp
+    std::optional<Dwarf_Die> layout{};  // its class there
     // A function of a class template whose argument is the object's class, or a pointer to it; 0: not known. For members.cpp, which finds
     // classes that have no name by it, and others without a comparison of names.
     address function = 0;
@@ -43,7 +50,7 @@ struct type {
     [[nodiscard]] bool may_be_counted() const { return kind != kind::buffer && kind < kind::virtual_object; }
     [[nodiscard]] bool is_array() const { return name.ends_with("[]"); }
     // Nothing is known but, perhaps, who holds it.
-    [[nodiscard]] bool is_nameless() const { return kind == kind::buffer && layout < 0 && function == 0; }
+    [[nodiscard]] bool is_nameless() const { return kind == kind::buffer && !layout && function == 0; }
     // The same offset for the same member of each element of an array; 0 in a buffer of unknown elements.
     [[nodiscard]] std::uint64_t member_offset(std::uint64_t offset) const {
         if (element_bytes == 0 || offset < object_offset) return is_nameless() ? 0 : offset;
@@ -96,9 +103,9 @@ public:
 
     // One type for each block.
     [[nodiscard]] virtual block_numbers name_all() = 0;
-    // Of a shared or rc object; others have none.
+    // Of a shared or rc object, by its first words; others have none.
     [[nodiscard]] virtual std::optional<counts> counts_of(type_id_t id,
-                                                          std::span<std::uint64_t const> words) const = 0;
+                                                          std::span<std::uint64_t const> words) const;
     // Of a word in a block of this type, or in a variable; the offset counts from the begin.
     [[nodiscard]] virtual member const& at(type_id_t holder, std::uint64_t offset) = 0;
     [[nodiscard]] virtual std::optional<variable> global(address at) = 0;
@@ -108,5 +115,13 @@ public:
 private:
     std::deque<type> m_types;  // references to them stay valid
 };
+
+// Names in an image.
+[[nodiscard]] std::unique_ptr<naming> names_of(image const& from, heap const& blocks);
+
+class symbols;
+// Adds to `types` what the blocks' first words say that they hold: one for each block.
+[[nodiscard]] block_numbers types_of_blocks(image const& from, heap const& blocks, symbols const& known,
+                                            naming& types);
 
 }  // namespace poolheap

@@ -2,6 +2,7 @@
 #include "pretty.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace poolheap {
@@ -32,11 +33,13 @@ void replace_all(std::string& in, std::string_view from, std::string_view to) {
 
 // Arguments that a user of the standard library leaves out, behind others.
 constexpr std::string_view k_defaults[]{
-    "std::allocator<",      "std::char_traits<",      "std::less<", "std::hash<", "std::equal_to<",
-    "std::default_delete<", "pooled::pool_allocator<"};
+    ",std::allocator<",      ",std::char_traits<",      ",std::less<", ",std::hash<", ",std::equal_to<",
+    ",std::default_delete<", ",pooled::pool_allocator<"};
 // What stays of names: the right-hand sides.
 constexpr std::pair<std::string_view, std::string_view> k_spellings[]{
     {"std::__1::", "std::"},
+    {"std::__value_type<", "std::pair<"},  // of libc++'s maps
+    {"std::__hash_value_type<", "std::pair<"},
     {"std::__cxx11::", "std::"},
     {"(anonymous namespace)::", ""},
     {"{anonymous}::", ""},
@@ -59,9 +62,8 @@ constexpr std::pair<std::string_view, std::string_view> k_spellings[]{
 }  // namespace
 
 std::string_view template_argument(std::string_view name, std::string_view prefix, unsigned index) {
-    std::size_t begin = name.find(prefix);
-    if (begin == std::string_view::npos) return {};
-    for (begin += prefix.size();; ++begin, --index) {
+    if (!name.starts_with(prefix)) return {};
+    for (std::size_t begin = prefix.size();; ++begin, --index) {
         std::size_t const end = end_of_argument(name, begin);
         while (begin < end && name[begin] == ' ')
             ++begin;
@@ -75,23 +77,16 @@ std::string_view template_argument(std::string_view name, std::string_view prefi
 std::string pretty(std::string name) {
     for (auto const& [from, to] : k_spellings)
         replace_all(name, from, to);
-    for (std::size_t at = 0; (at = name.find("[abi:", at)) != std::string::npos;) {
-        std::size_t const end = name.find(']', at);
-        name.erase(at, end == std::string::npos ? end : end + 1 - at);
-    }
+    for (std::size_t at = 0; (at = name.find("[abi:", at)) != std::string::npos;)
+        name.erase(at, std::min(name.find(']', at), name.size()) + 1 - at);
     // pooled's namespace of a version: pooled::v0_3_plain::
     for (std::size_t at = 0; (at = name.find("pooled::v", at)) != std::string::npos; at += 8) {
         std::size_t const end = name.find("::", at + 8);
-        bool const is_version =
-            end != std::string::npos && at + 9 < name.size() && name[at + 9] >= '0' && name[at + 9] <= '9';
-        if (is_version) name.erase(at + 8, end + 2 - (at + 8));
+        if (end != std::string::npos && std::isdigit(name[at + 9])) name.erase(at + 8, end + 2 - (at + 8));
     }
-    for (std::string_view const argument : k_defaults) {
-        std::string from(1, ',');
-        from += argument;
-        for (std::size_t at = 0; (at = name.find(from, at)) != std::string::npos;)
+    for (std::string_view const argument : k_defaults)
+        for (std::size_t at = 0; (at = name.find(argument, at)) != std::string::npos;)
             name.erase(at, end_of_argument(name, at + 1) - at);
-    }
     replace_all(name, "std::basic_string<char>", "std::string");
     replace_all(name, "std::basic_string_view<char>", "std::string_view");
     replace_all(name, ",", ", ");

@@ -11,7 +11,7 @@ namespace poolheap {
 
 [[nodiscard]] std::string pretty(std::string name);
 
-// The argument of a template that follows `prefix` (its name with the '<'), counted from 0; empty: there is none. "A<" of "A<B<C, D>, E>"
+// The argument of a template whose name begins with `prefix` (with the '<'), counted from 0; empty: there is none. "A<" of "A<B<C, D>, E>"
 // has "B<C, D>" and "E".
 [[nodiscard]] std::string_view template_argument(std::string_view name, std::string_view prefix,
                                                  unsigned index = 0);

@@ -20,7 +20,7 @@ void sort_rows(json& rows, char const* figure) {
 
 }  // namespace
 
-json find_holders(graph& in, std::vector<bool> const& marked) {
+json find_holders(graph& in, std::vector<bool> const& marked, std::string const& what) {
     struct sum {
         std::size_t references = 0, bytes = 0;
 
@@ -55,13 +55,13 @@ json find_holders(graph& in, std::vector<bool> const& marked) {
     for (auto const& [key, s] : sums) {
         auto const of = static_cast<type_id_t>(key >> 48), from = static_cast<type_id_t>(key >> 32);
         type const& t = in.names()[from];
-        rows[{is_all ? in.names()[of].shown_name() : "", in.holder_of(from, key & 0xffffffff),
+        rows[{is_all ? in.names()[of].shown_name() : what, in.holder_of(from, key & 0xffffffff),
               t.owner == k_no_root ? "" : t.name}]
             .add(s);
     }
     for (root_reference const& r : in.root_references())
         if (is_wanted(r.target))
-            rows[{is_all ? in.type_of(r.target).shown_name() : "", in.holder_of(r), ""}].add(
+            rows[{is_all ? in.type_of(r.target).shown_name() : what, in.holder_of(r), ""}].add(
                 {1, in[r.target].bytes});
     json all = json::array();
     for (auto const& [key, s] : rows) {

@@ -25,8 +25,9 @@ struct report_options {
 };
 
 [[nodiscard]] report make_report(graph& of, report_options const& options);
-// Rows of those who refer to the blocks that are marked, sums for each member and root; of all blocks if there is no mark.
-[[nodiscard]] json find_holders(graph& in, std::vector<bool> const& marked = {});
+// Rows of those who refer to the blocks that are marked, called `what`, sums for each member and root; of all blocks if there is no mark.
+[[nodiscard]] json find_holders(graph& in, std::vector<bool> const& marked = {},
+                                std::string const& what = {});
 
 void write_json(std::ostream& to, json const& all);
 // Throws error for what is no report of this program.
@@ -49,6 +50,8 @@ void write_folded(std::ostream& to, report const& r);
 inline constexpr std::size_t k_rows = 20, k_width = 80;
 // "Session::conn → Connection::session → Session, with 2 objects that it keeps"
 [[nodiscard]] std::string group_text(json const& group);
+// Of a row of holders, or of a path: "Session::conn", "global g_table.first".
+[[nodiscard]] std::string holder_place(json const& row);
 
 // "20,400"; "1 object", "20,400 objects"; "9.8 MiB"; columns of UTF-8 text; text shortened in the middle.
 [[nodiscard]] std::string with_commas(std::size_t n);

@@ -25,14 +25,15 @@ header { padding-top: .75rem; border-bottom: 1px solid var(--line); }
 .brand span { font-weight: 400; color: var(--soft); }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 1.2rem 0 .75rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.3rem; margin: 2rem 0 .5rem; padding-top: .5rem; border-top: 1px solid var(--line); }
+h3 { font-size: .9rem; font-weight: 400; margin: 0; color: var(--soft); }
 p, li { overflow-wrap: anywhere; }
 .note { color: var(--soft); font-size: .9rem; }
-.answers { list-style: none; margin: 0; padding: 0; display: grid; gap: .75rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 14.5rem), 1fr)); }
-.answers > li { background: var(--panel); border: 1px solid var(--line); border-top: 4px solid var(--soft); padding: .6rem .8rem; }
-.answers > li.good { border-top-color: var(--good); }
-.answers > li.bad { border-top-color: var(--bad); }
-.answers h3 { font-size: .9rem; font-weight: 400; margin: 0; color: var(--soft); }
+ul { list-style: none; margin: 0; padding: 0; display: grid; gap: .75rem; }
+li { background: var(--panel); border: 1px solid var(--line); padding: .6rem .8rem; }
+.answers { grid-template-columns: repeat(auto-fit, minmax(min(100%, 14.5rem), 1fr)); }
+.answers li { border-top: 4px solid var(--soft); }
+.answers .good { border-top-color: var(--good); }
+.answers .bad { border-top-color: var(--bad); }
 .answers p { margin: .25rem 0 0; font-size: .9rem; }
 .answers .figure { font-size: 1.15rem; font-weight: 700; line-height: 1.25; }
 .map { height: max(24rem, 38vw); max-height: 44rem; background: var(--panel); border: 1px solid var(--line); }
@@ -45,12 +46,11 @@ p, li { overflow-wrap: anywhere; }
 .tile.root > b { font-weight: 700; }
 .tile > .half, .tile > .tile { margin: 0 2px 2px; }
 @container (max-width: 2.2rem) or (max-height: 1.1rem) { .tile > b { visibility: hidden; } }
-.rings { list-style: none; margin: 0; padding: 0; display: grid; gap: .75rem; }
-.rings > li { display: flex; gap: .9rem; align-items: center; background: var(--panel); border: 1px solid var(--line); padding: .6rem .8rem; }
-.rings svg { flex: none; width: 4.5rem; height: 4.5rem; }
-.rings svg circle.way { fill: none; stroke: var(--bad); stroke-width: 2; }
-.rings svg circle.objects { fill: none; stroke: var(--bad); stroke-width: 12; stroke-linecap: round; }
-.rings svg text { fill: var(--text); font: 700 15px system-ui, sans-serif; text-anchor: middle; }
+.rings li { display: flex; gap: .9rem; align-items: center; }
+svg { flex: none; width: 4.5rem; height: 4.5rem; }
+circle { fill: none; stroke: var(--bad); stroke-width: 2; }
+circle.objects { stroke-width: 12; stroke-linecap: round; }
+svg text { fill: var(--text); font: 700 15px system-ui, sans-serif; text-anchor: middle; }
 pre { overflow-x: auto; font-size: .88rem; }
 @media (max-width: 40rem) { h1 { font-size: 1.3rem; } }
 )";
@@ -128,21 +128,17 @@ private:
 };
 
 void write_group(std::ostream& to, json const& g) {
-    std::size_t const length = g["length"];
-    to << "<li><svg viewBox=\"0 0 72 72\" role=\"img\" aria-label=\""
-       << (g["is_cycle"] ? "a ring of " : "lost: ") << length << "\">";
-    if (g["is_cycle"])
-        // A dot for each object, at most sixteen.
-        to << "<circle class=\"way\" cx=\"36\" cy=\"36\" r=\"28\"/><circle class=\"objects\" cx=\"36\" "
-              "cy=\"36\" r=\"28\" pathLength=\""
-           << std::min<std::size_t>(length, 16) << "\" stroke-dasharray=\"0 1\"/><text x=\"36\" y=\"41\">"
-           << length << "</text>";
-    else
-        to << "<circle class=\"objects\" cx=\"36\" cy=\"36\" r=\"0.1\"/>";
-    std::size_t const times = g["times"];
-    to << "</svg><p><strong>" << plural(times, "time") << "</strong>, " << plural(g["objects"], "object")
-       << ", " << in_bytes(g["bytes"]) << "<br>" << escaped(group_text(g))
-       << (g["is_cycle"] ? "" : ": nothing refers to it") << "</p></li>\n";
+    std::size_t const length = g["length"], times = g["times"];
+    bool const is_cycle = g["is_cycle"];
+    to << R"(<li><svg viewBox="0 0 72 72" role="img" aria-label=")" << (is_cycle ? "a ring of " : "lost: ")
+       << length << "\">";
+    if (is_cycle) to << R"(<circle cx="36" cy="36" r="28"/><text x="36" y="41">)" << length << "</text>";
+    // A dot for each object, at most sixteen.
+    to << R"(<circle class="objects" cx="36" cy="36" stroke-dasharray="0 1" r=")" << (is_cycle ? "28" : "0.1")
+       << "\" pathLength=\"" << std::min<std::size_t>(length, 16) << "\"/></svg><p><strong>"
+       << plural(times, "time") << "</strong>, " << plural(g["objects"], "object") << ", "
+       << in_bytes(g["bytes"]) << "<br>" << escaped(group_text(g))
+       << (is_cycle ? "" : ": nothing refers to it") << "</p></li>\n";
 }
 
 }  // namespace

@@ -93,12 +93,6 @@ std::string cycle_text(json const& group) {
     return text + first;
 }
 
-std::string holder_place(json const& h) {
-    std::string const type = h.at("type"), root = h.at("root"), member = h.at("member");
-    if (!type.empty()) return place(type, h.at("offset"), member);
-    return root + (member.empty() ? "" : "." + member);
-}
-
 std::string holder_text(json const& h) {
     std::string const via = h["via"];
     return holder_place(h) + (via.empty()                  ? ""
@@ -146,6 +140,13 @@ std::string group_text(json const& group) {
     std::size_t const more =
         each - (group["is_cycle"] ? std::min(group["length"].get<std::size_t>(), each) : 1);
     return cycle_text(group) + (more != 0 ? ", with " + plural(more, "object") + " that it keeps" : "");
+}
+
+std::string holder_place(json const& row) {
+    std::string const type = row.value("type", ""), root = row.value("root", ""),
+                      member = row.value("member", "");
+    if (!root.empty()) return root + (member.empty() ? "" : "." + member);
+    return place(type.empty() ? "buffer" : type, row.value("offset", 0UL), member);
 }
 
 void print_census(std::ostream& to, report const& r) {

@@ -10,8 +10,6 @@
 #include <functional>
 #include <utility>
 
-#include <fcntl.h>
-
 namespace poolheap {
 namespace {
 
@@ -70,56 +68,28 @@ std::string demangle(std::string const& name) {
 }
 
 symbols::symbols(image const& from)
-    : m_image(from),
-      m_debug_path(":.debug:" + from.file("/usr/lib/debug") + ":/usr/lib/debug"),
+    : m_debug_path(":.debug:" + from.file("/usr/lib/debug") + ":/usr/lib/debug"),
       m_debug_path_begin(m_debug_path.data()) {
     ::unsetenv("DEBUGINFOD_URLS");  // libdwfl would download files while a program waits
     m_dwfl = dwfl_begin(&m_callbacks);
-    for (mapping const& m : from.mappings())
-        if (m.offset == 0 && m.path.starts_with('/')) add_module(m);
-    dwfl_report_end(m_dwfl, nullptr, nullptr);
-}
-
-void symbols::add_module(mapping const& first) {
-    auto file = loaded_file_at(m_image, first.begin);
-    if (!file || file->end <= file->begin) return;
-    // A tool that reads the file has a mapping of it, too, but none to execute.
-    bool const is_loaded = std::ranges::any_of(m_image.mappings(), [&](mapping const& other) {
-        return other.executable && other.path == first.path && other.begin >= file->begin &&
-               other.begin < file->end;
-    });
-    if (!is_loaded) return;
-    Dwfl_Module* const reported = dwfl_report_module(m_dwfl, first.path.c_str(), file->begin, file->end);
-    void** own = nullptr;
-    dwfl_module_info(reported, &own, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
-    if (own != nullptr) *own = const_cast<image*>(&m_image);
-    m_modules.emplace_back(std::move(*file), first.path, reported);
-}
-
-// Called by libdwfl when it first needs a module's file.
-int symbols::open_file(Dwfl_Module*, void** own, char const*, Dwarf_Addr begin, char** file_name, Elf**) {
-    image const& from = *static_cast<image const*>(*own);
-    elf_file const* const file = from.file_of(*from.find_mapping(begin));
-    if (file == nullptr) return -1;
-    *file_name = ::strdup(file->path.c_str());
-    return ::open(file->path.c_str(), O_RDONLY | O_CLOEXEC);
-}
-
-std::vector<module::named_range> const& module::table() const {
-    if (m_table) return *m_table;
-    m_table.emplace();
-    int const count = dwfl_module_getsymtab(m_dwfl);
-    for (int n = 1; n < count; ++n) {
-        GElf_Sym s;
-        GElf_Addr at = 0;
-        char const* const name = dwfl_module_getsym_info(m_dwfl, n, &s, &at, nullptr, nullptr, nullptr);
-        unsigned const type = GELF_ST_TYPE(s.st_info);
-        if (name == nullptr || s.st_shndx == SHN_UNDEF || s.st_size == 0) continue;
-        if (type == STT_OBJECT || type == STT_FUNC || type == STT_GNU_IFUNC)
-            m_table->push_back({at, s.st_size, name});
+    for (mapping const& m : from.mappings()) {
+        if (m.offset != 0 || !m.path.starts_with('/')) continue;
+        auto loaded = loaded_file_at(from, m.begin);
+        if (!loaded || loaded->end <= loaded->begin) continue;
+        // A tool that reads the file has a mapping of it, too, but none to execute.
+        bool const is_executed = std::ranges::any_of(from.mappings(), [&](mapping const& other) {
+            return other.executable && other.path == m.path && other.begin >= loaded->begin &&
+                   other.begin < loaded->end;
+        });
+        if (!is_executed) continue;
+        elf_file const* const file = from.file_of(m);
+        Dwfl_Module* const known =
+            file == nullptr
+                ? nullptr
+                : dwfl_report_elf(m_dwfl, m.path.c_str(), file->path.c_str(), -1, loaded->bias, true);
+        m_modules.push_back({std::move(*loaded), m.path, known});
     }
-    std::ranges::stable_sort(*m_table, {}, &named_range::begin);
-    return *m_table;
+    dwfl_report_end(m_dwfl, nullptr, nullptr);
 }
 
 module const* symbols::module_of(address at) const {
@@ -130,17 +100,31 @@ module const* symbols::module_of(address at) const {
 std::optional<symbol> symbols::find(address at) const {
     module const* const m = module_of(at);
     if (m == nullptr) return {};
-    auto const& all = m->table();
-    auto next = std::ranges::upper_bound(all, at, {}, &module::named_range::begin);
+    if (!m->symbols) {
+        auto& all = m->symbols.emplace();
+        int const count = dwfl_module_getsymtab(m->known);
+        for (int n = 1; n < count; ++n) {
+            GElf_Sym s;
+            GElf_Addr begin = 0;
+            char const* const name =
+                dwfl_module_getsym_info(m->known, n, &s, &begin, nullptr, nullptr, nullptr);
+            unsigned const type = GELF_ST_TYPE(s.st_info);
+            if (name != nullptr && s.st_shndx != SHN_UNDEF && s.st_size != 0 &&
+                (type == STT_OBJECT || type == STT_FUNC || type == STT_GNU_IFUNC))
+                all.push_back({begin, s.st_size, name});
+        }
+        std::ranges::stable_sort(all, {}, &module::named_range::begin);
+    }
+    auto next = std::ranges::upper_bound(*m->symbols, at, {}, &module::named_range::begin);
     // Symbols may lie within others: look at a few that begin earlier.
-    for (int looked = 0; looked < 8 && next != all.begin(); ++looked) {
+    for (int looked = 0; looked < 8 && next != m->symbols->begin(); ++looked) {
         --next;
         if (at - next->begin < next->bytes) return symbol{demangle(next->name), next->begin};
     }
     return {};
 }
 
-// ---- debug information of one file
+// ---- debug information
 
 std::vector<Dwarf_Die> children(Dwarf_Die of) {
     std::vector<Dwarf_Die> all;
@@ -164,55 +148,51 @@ std::optional<Dwarf_Die> type_of(Dwarf_Die die) {
     return peeled;
 }
 
-void module::read_debug_information() {
-    m_dwarf = dwfl_module_getdwarf(m_dwfl, &m_dwarf_bias);
-    Dwarf_CU* unit = nullptr;
-    Dwarf_Die top, split;
-    while (m_dwarf != nullptr && dwarf_get_units(m_dwarf, unit, &unit, nullptr, nullptr, &top, &split) == 0)
-        add(split.addr != nullptr ? &split : &top, k_none);
+void symbols::index_debug_information() {
+    if (std::exchange(m_is_indexed, true)) return;
+    for (module const& m : m_modules) {
+        address bias = 0;
+        Dwarf* const all = dwfl_module_getdwarf(m.known, &bias);
+        Dwarf_CU* unit = nullptr;
+        Dwarf_Die top, split;
+        while (all != nullptr && dwarf_get_units(all, unit, &unit, nullptr, nullptr, &top, &split) == 0)
+            add_children(split.addr != nullptr ? &split : &top, nullptr, bias);
+    }
+    std::ranges::sort(m_entries, {}, [](entry const& e) { return e.die.addr; });
     std::ranges::sort(m_by_hash);
     std::ranges::sort(m_functions);
 }
 
-void module::add(Dwarf_Die* parent, std::uint32_t parent_entry) {
+void symbols::add_children(Dwarf_Die* of, void* entry, address bias) {
     Dwarf_Die die;
-    for (int more = dwarf_child(parent, &die); more == 0; more = dwarf_siblingof(&die, &die)) {
+    for (int more = dwarf_child(of, &die); more == 0; more = dwarf_siblingof(&die, &die)) {
         unsigned const tag = tag_of(die);
         bool const is_variable = tag == DW_TAG_variable;
         bool const is_function = tag == DW_TAG_subprogram, is_scope = is_function || tag == DW_TAG_namespace;
-        if (tag == DW_TAG_lexical_block) add(&die, parent_entry);
+        if (tag == DW_TAG_lexical_block) add_children(&die, entry, bias);
         if ((!is_class(tag) && !is_scope && !is_variable) || (!is_function && has(die, DW_AT_declaration)) ||
             (is_variable && !is_static(die)))
             continue;
-        auto const i = static_cast<std::uint32_t>(m_entries.size());
-        m_entries.push_back({dwarf_dieoffset(&die), parent_entry, static_cast<std::uint16_t>(tag)});
+        m_entries.push_back({die, entry});
         if (std::string const name = is_scope ? "" : text_in(die, DW_AT_name); !name.empty())
-            m_by_hash.emplace_back(hash_of(name), i);
+            m_by_hash.emplace_back(hash_of(name), die.addr);
         if (Dwarf_Addr begin = 0; is_function && dwarf_lowpc(&die, &begin) == 0 && begin != 0)
-            m_functions.emplace_back(begin, i);
-        if (!is_variable) add(&die, i);
+            m_functions.emplace_back(begin + bias, die.addr);
+        if (!is_variable) add_children(&die, die.addr, bias);
     }
 }
 
-std::optional<Dwarf_Die> module::die(std::uint32_t entry) const {
-    Dwarf_Die found;
-    if (entry == k_none || dwarf_offdie(m_dwarf, m_entries[entry].offset, &found) == nullptr) return {};
-    return found;
+symbols::entry const* symbols::entry_of(void* die) const {
+    auto const at = std::ranges::lower_bound(m_entries, die, {}, [](entry const& e) { return e.die.addr; });
+    return at != m_entries.end() && at->die.addr == die ? &*at : nullptr;
 }
 
-std::uint32_t module::entry_of(Dwarf_Die const& die) const {
-    Dwarf_Off const offset = dwarf_dieoffset(const_cast<Dwarf_Die*>(&die));
-    auto const at = std::ranges::lower_bound(m_entries, offset, {}, &entry::offset);
-    return at != m_entries.end() && at->offset == offset ? static_cast<std::uint32_t>(at - m_entries.begin())
-                                                         : k_none;
-}
-
-std::string module::qualified_name(std::uint32_t i) const {
+std::string symbols::qualified_name(entry const* of) const {
     std::string name;
-    for (auto at = die(i); at; i = m_entries[i].parent, at = die(i)) {
-        bool const has_linkage = tag_of(*at) == DW_TAG_subprogram || tag_of(*at) == DW_TAG_variable;
-        std::string const complete = has_linkage ? demangle(text_in(*at, DW_AT_linkage_name)) : "";
-        std::string const part = complete.empty() ? text_in(*at, DW_AT_name) : complete;
+    for (; of != nullptr; of = entry_of(of->parent)) {
+        bool const has_linkage = tag_of(of->die) == DW_TAG_subprogram || tag_of(of->die) == DW_TAG_variable;
+        std::string const complete = has_linkage ? demangle(text_in(of->die, DW_AT_linkage_name)) : "";
+        std::string const part = complete.empty() ? text_in(of->die, DW_AT_name) : complete;
         if (part.empty()) continue;  // an anonymous namespace or union
         name = name.empty() ? part : part + "::" + name;
         if (!complete.empty()) break;
@@ -220,44 +200,34 @@ std::string module::qualified_name(std::uint32_t i) const {
     return name;
 }
 
-// ---- of all files
-
-void symbols::read_debug_information() {
-    if (std::exchange(m_is_indexed, true)) return;
-    for (module& m : m_modules)
-        m.read_debug_information();
-}
-
 std::optional<Dwarf_Die> symbols::find_die(std::string const& name, bool is_variable) {
     if (name.empty()) return {};
-    read_debug_information();
+    index_debug_information();
     std::string const key = key_of(name);
-    std::uint32_t const hash = hash_of(name);
-    for (module const& m : m_modules)
-        for (auto const& [h, i] :
-             std::ranges::equal_range(m.m_by_hash, hash, {}, &std::pair<std::uint32_t, std::uint32_t>::first))
-            if ((m.m_entries[i].tag == DW_TAG_variable) == is_variable && key_of(m.qualified_name(i)) == key)
-                if (auto const found = m.die(i)) return found;
+    for (auto const& known :
+         std::ranges::equal_range(m_by_hash, hash_of(name), {}, &std::pair<std::uint32_t, void*>::first))
+        if (entry const* const e = entry_of(known.second);
+            (tag_of(e->die) == DW_TAG_variable) == is_variable && key_of(qualified_name(e)) == key)
+            return e->die;
     return {};
 }
 
 std::optional<Dwarf_Die> symbols::class_of_function(address function) {
-    read_debug_information();
-    module const* const m = module_of(function);
-    if (m == nullptr) return {};
-    auto const at = std::ranges::lower_bound(m->m_functions, std::pair(function - m->m_dwarf_bias, 0U));
-    if (at == m->m_functions.end() || at->first != function - m->m_dwarf_bias) return {};
+    index_debug_information();
+    auto const at = std::ranges::lower_bound(m_functions, function, {}, &std::pair<address, void*>::first);
+    if (at == m_functions.end() || at->first != function) return {};
     // From the code to its declaration, which lies in the class.
-    auto declaration = m->die(at->second);
+    std::optional<Dwarf_Die> declaration = entry_of(at->second)->die;
     for (unsigned const attribute : {DW_AT_abstract_origin, DW_AT_specification})
         if (declaration && has(*declaration, attribute)) declaration = referred(*declaration, attribute);
-    std::uint32_t const i = declaration ? m->entry_of(*declaration) : module::k_none;
-    auto const parent = i == module::k_none ? std::nullopt : m->die(m->m_entries[i].parent);
-    return parent && is_class(tag_of(*parent)) ? parent : std::nullopt;
+    entry const* const own = declaration ? entry_of(declaration->addr) : nullptr;
+    entry const* const around = own != nullptr ? entry_of(own->parent) : nullptr;
+    if (around == nullptr || !is_class(tag_of(around->die))) return {};
+    return around->die;
 }
 
 std::string symbols::type_name(Dwarf_Die type) {
-    read_debug_information();
+    index_debug_information();
     unsigned const tag = tag_of(type);
     if (tag == DW_TAG_pointer_type || tag == DW_TAG_array_type) {
         auto const to = type_of(type);
@@ -265,13 +235,8 @@ std::string symbols::type_name(Dwarf_Die type) {
     }
     auto const [known, is_new] = m_type_names.try_emplace(type.addr);
     if (!is_new) return known->second;
-    std::string name = text_in(type, DW_AT_name);
-    for (module const& m : m_modules)
-        if (std::uint32_t const i =
-                is_class(tag) && m.m_dwarf == dwarf_cu_getdwarf(type.cu) ? m.entry_of(type) : module::k_none;
-            i != module::k_none)
-            name = m.qualified_name(i);
-    return known->second = pretty(name);
+    entry const* const own = entry_of(type.addr);
+    return known->second = pretty(own != nullptr ? qualified_name(own) : text_in(type, DW_AT_name));
 }
 
 }  // namespace poolheap

@@ -6,7 +6,7 @@
 // image's are not used.
 //
 // Symbols of a file are read when first asked for: O(log symbols). Debug information of all files is indexed in one walk over all entries,
-// also when first asked for: up to 40 bytes for each class, variable, function and namespace.
+// also when first asked for: up to 72 bytes for each class, variable, function and namespace.
 
 #include "elf.hpp"
 
@@ -40,44 +40,20 @@ struct symbol {
 [[nodiscard]] std::optional<Dwarf_Die> type_of(Dwarf_Die die);
 [[nodiscard]] std::optional<std::uint64_t> number_in(Dwarf_Die die, unsigned attribute);
 
-class module : public loaded_file {
-public:
-    std::string path;  // as the image names it
-
-    module(loaded_file file, std::string path_in_image, Dwfl_Module* known) :loaded_file(std::move(file)),
-        path(std::move(path_in_image)), m_dwfl(known) {}
-    // Without directories.
-    [[nodiscard]] std::string name() const { return path.substr(path.rfind('/') + 1); }
-
-private:
-    friend class symbols;
-    static constexpr std::uint32_t k_none = ~std::uint32_t{0};
+struct module : loaded_file {
     struct named_range {
         address begin;
         std::uint64_t bytes;
         char const* name;
     };
-    struct entry {
-        Dwarf_Off offset;
-        std::uint32_t parent;
-        std::uint16_t tag;
-    };
 
-    [[nodiscard]] std::vector<named_range> const& table() const;
-    void read_debug_information();
-    void add(Dwarf_Die* parent, std::uint32_t parent_entry);
-    [[nodiscard]] std::optional<Dwarf_Die> die(std::uint32_t entry) const;
-    [[nodiscard]] std::uint32_t entry_of(Dwarf_Die const& die) const;
-    [[nodiscard]] std::string qualified_name(std::uint32_t entry) const;
+    std::string path;              // as the image names it
+    Dwfl_Module* known = nullptr;  // null: its file is missing, or another one
+    mutable std::optional<std::vector<named_range>>
+        symbols{};  // ascending by begin; read when first asked for
 
-    Dwfl_Module* m_dwfl;
-    mutable std::optional<std::vector<named_range>> m_table;  // ascending by begin
-    Dwarf* m_dwarf = nullptr;
-    address m_dwarf_bias = 0;
-    std::vector<entry> m_entries;  // ascending by offset
-    // By a hash of the last part of a name, and by the first address in the file: entries.
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> m_by_hash;
-    std::vector<std::pair<address, std::uint32_t>> m_functions;
+    // Without directories.
+    [[nodiscard]] std::string name() const { return path.substr(path.rfind('/') + 1); }
 };
 
 class symbols {
@@ -100,21 +76,30 @@ public:
     [[nodiscard]] std::string type_name(Dwarf_Die type);
 
 private:
-    void add_module(mapping const& first);
-    void read_debug_information();
-    static int open_file(Dwfl_Module*, void** own, char const* path, Dwarf_Addr begin, char** file_name,
-                         Elf**);
+    struct entry {
+        Dwarf_Die die;  // a class, static variable, function or namespace
+        void* parent;   // the address of the entry around it
+    };
 
-    image const& m_image;
+    void index_debug_information();
+    void add_children(Dwarf_Die* of, void* entry, address bias);
+    // By a DIE's address; null: it has none.
+    [[nodiscard]] entry const* entry_of(void* die) const;
+    [[nodiscard]] std::string qualified_name(entry const* of) const;
+
     std::string m_debug_path;  // as the image's system has it, and as ours
     char* m_debug_path_begin;
-    Dwfl_Callbacks m_callbacks{.find_elf = open_file,
+    Dwfl_Callbacks m_callbacks{.find_elf = nullptr,
                                .find_debuginfo = dwfl_standard_find_debuginfo,
                                .section_address = nullptr,
                                .debuginfo_path = &m_debug_path_begin};
     Dwfl* m_dwfl;
     std::vector<module> m_modules;  // ascending
     bool m_is_indexed = false;
+    std::vector<entry> m_entries;  // ascending by address
+    // Entries by a hash of the last part of a name, and by a function's first address.
+    std::vector<std::pair<std::uint32_t, void*>> m_by_hash;
+    std::vector<std::pair<address, void*>> m_functions;
     std::map<void*, std::string> m_type_names;
 };
 

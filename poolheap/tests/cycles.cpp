@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Cycles that an unedited program plants under the preload: each kind is found with its members, nothing that is reachable is reported.
-#include "image_naming.hpp"
+#include "naming.hpp"
 #include "programs.hpp"
 #include "report.hpp"
 
@@ -21,8 +21,8 @@ std::string preload() { return POOLHEAP_TEST_PRELOAD; }
 
 report leaks_of(std::unique_ptr<image> from) {
     heap const blocks = read_heap(*from);
-    image_naming names(*from, blocks);
-    graph g(*from, blocks, names);
+    auto const names = names_of(*from, blocks);
+    graph g(*from, blocks, *names);
     return make_report(g, {true, true, true});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "image_naming.hpp"
+#include "naming.hpp"
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,8 @@ TEST(Image, AnAddressLeadsToItsMapping) {
 TEST(Image, OfADamagedFileWithCodeEverywhereIsNamedInAMoment) {
     fake_image image;
     image.map(0x1000, ~poolheap::address{4095}, true);
-    EXPECT_EQ(poolheap::image_naming(image, poolheap::heap()).name_all().size(), 0u);
+    poolheap::heap const blocks;
+    EXPECT_EQ(poolheap::names_of(image, blocks)->name_all().size(), 0u);
 }
 
 }  // namespace

@@ -98,6 +98,12 @@ TEST(Members, WordsHaveTheNamesOfMembersAlsoInBasesAndContainers) {
     }
 }
 
+TEST(Members, HaveTheirNamesAlsoWhereDebugInformationIsInFilesOfItsOwn) {
+    with_members o(compile("members", default_toolchain(), "-g -gsplit-dwarf"));
+    EXPECT_EQ(o.name_at("conn"), "app::session::conn strong");
+    EXPECT_EQ(o.name_at("places[1].owner", 16), "app::session::places[].watcher weak");
+}
+
 TEST(Members, WithoutDebugInformationWordsHaveNoNames) {
     with_members o(stripped(compile("members", toolchains().front(), "-g")));
     EXPECT_EQ(o.name_at("conn"), "app::session::");

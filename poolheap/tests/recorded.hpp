@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "image_naming.hpp"
+#include "naming.hpp"
 #include "programs.hpp"
 #include "symbols.hpp"
 
@@ -34,7 +34,7 @@ struct recorded {
     std::unique_ptr<image> from = open_image(std::to_string(program.pid()));
     heap blocks = program.addresses().contains("block-0") ? recorded_heap(program) : read_heap(*from);
     symbols symbols_of{*from};
-    std::unique_ptr<naming> types = std::make_unique<image_naming>(*from, blocks);
+    std::unique_ptr<naming> types = names_of(*from, blocks);
     std::vector<type_id_t> ids;
 
     explicit recorded(std::string const& path) : program(path) {
