@@ -86,8 +86,9 @@ public:
     [[nodiscard]] block operator[](block_index b) const { return m_heap[b]; }
     [[nodiscard]] type const& type_of(block_index b) const { return m_names[type_id(b)]; }
     [[nodiscard]] type_id_t type_id(block_index b) const { return static_cast<type_id_t>(m_types[b]); }
-    // Its type and whether it is reachable, into the processor's cache.
-    void fetch(block_index b) const { m_types.fetch(b), poolheap::fetch(m_reachable, b); }
+    // Into the processor's cache: its type; and whether it is reachable.
+    void fetch_type(block_index b) const { m_types.fetch(b); }
+    void fetch(block_index b) const { fetch_type(b), poolheap::fetch(m_reachable, b); }
 
     [[nodiscard]] reference_reader reader() const {
         return {m_image, m_heap, [this](block_index b) { return type_of(b).kind == kind::shared; }};
