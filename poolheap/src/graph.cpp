@@ -142,19 +142,20 @@ void graph::spread(bool are_labels_spread) {
         }
     } next{m_typed, are_labels_spread ? &m_labelled : nullptr};
     block_index last_read = k_no_block;
-    walk(next, [&](block_index to) { fetch(to); },
-         [&](block_index source, edge const& e) {
-             auto const name = [&](std::uint64_t offset, block_index target, address = 0) {
-                 return name_target(source, offset, target, false) && queue(target);
-             };
-             bool const is_known = e.word != edge::k_elsewhere || is_label(source);
-             bool const is_queued = is_known && name(std::uint64_t{8} * e.word, e.target);
-             if (!is_known && is_open(e.target) && std::exchange(last_read, source) != source)
-                 reader.in_block(source, name);
-             if (!m_reachable[source] || m_reachable[e.target]) return;
-             m_reachable[e.target] = true;
-             if (!is_queued && has_edges(e.target)) m_reached.push(e.target);
-         });
+    walk(
+        next, [&](block_index to) { fetch(to); },
+        [&](block_index source, edge const& e) {
+            auto const name = [&](std::uint64_t offset, block_index target, address = 0) {
+                return name_target(source, offset, target, false) && queue(target);
+            };
+            bool const is_known = e.word != edge::k_elsewhere || is_label(source);
+            bool const is_queued = is_known && name(std::uint64_t{8} * e.word, e.target);
+            if (!is_known && is_open(e.target) && std::exchange(last_read, source) != source)
+                reader.in_block(source, name);
+            if (!m_reachable[source] || m_reachable[e.target]) return;
+            m_reachable[e.target] = true;
+            if (!is_queued && has_edges(e.target)) m_reached.push(e.target);
+        });
 }
 
 void graph::name_by_roots(bool are_owners) {
@@ -274,12 +275,13 @@ void graph::find_roots() {
 }
 
 void graph::reach(std::vector<bool>& found, worklist& next) const {
-    walk(next, [&](block_index to) { poolheap::fetch(found, to); },
-         [&](block_index, edge const& e) {
-             if (found[e.target]) return;
-             found[e.target] = true;
-             if (has_edges(e.target)) next.push(e.target);
-         });
+    walk(
+        next, [&](block_index to) { poolheap::fetch(found, to); },
+        [&](block_index, edge const& e) {
+            if (found[e.target]) return;
+            found[e.target] = true;
+            if (has_edges(e.target)) next.push(e.target);
+        });
 }
 
 std::vector<bool> graph::reached(std::vector<bool> const& without) const {
