@@ -21,6 +21,9 @@ namespace poolheap {
 
 // A read whose value nobody waits for. Prefetches are dropped where the address needs a walk through page tables.
 inline void fetch(void const* at) { static_cast<void>(*static_cast<char const volatile*>(at)); }
+inline void fetch(std::vector<bool> const& bits, std::size_t at) {
+    [[maybe_unused]] bool const volatile found = bits[at];
+}
 
 // The bits from one of them on, at most 57; at least 8 bytes from its own on are there.
 inline std::uint64_t bits_at(std::vector<std::uint8_t> const& in, std::size_t at, unsigned bits) {
@@ -94,7 +97,7 @@ public:
                 return put(at, known | edge::k_elsewhere);
         if (degree < k_many) {
             all.set(source, degree + 1);
-            std::memcpy(m_entries.data() + m_groups.back(), &all, sizeof all);
+            std::memcpy(m_entries.data() + begin_of(m_groups.size() - 1), &all, sizeof all);
         }
         if (degree + 1 == k_many) {
             append(0);
@@ -109,7 +112,7 @@ public:
     void settle() {
         begin_groups(m_group_count + 1);
         for (std::size_t i = 0; i <= m_group_count; i += k_guesses)
-            m_guesses.push_back(m_groups[i]);
+            m_guesses.push_back(begin_of(i));
     }
     // Of a block that is not behind the last source, until the list is settled.
     [[nodiscard]] bool has(block_index b) const { return degrees_of(b)[b] != 0; }
@@ -117,7 +120,7 @@ public:
     [[nodiscard]] auto operator[](block_index b) const {
         degrees const all = degrees_of(b);
         std::uint64_t before = (std::uint64_t{1} << b % k_group) - 1;
-        std::size_t at = 8 * (m_groups[b / k_group] + sizeof all);
+        std::size_t at = 8 * (begin_of(b / k_group) + sizeof all);
         for (std::uint64_t many = all.bits[0] & all.bits[1] & all.bits[2] & before; many != 0;
              many &= many - 1) {
             std::uint64_t const next = many & -many;
@@ -170,9 +173,10 @@ private:
 
     [[nodiscard]] degrees degrees_of(block_index b) const {
         degrees found;
-        std::memcpy(&found, m_entries.data() + m_groups[b / k_group], sizeof found);
+        std::memcpy(&found, m_entries.data() + begin_of(b / k_group), sizeof found);
         return found;
     }
+    [[nodiscard]] std::size_t begin_of(std::size_t group) const { return std::size_t{8} * m_groups[group]; }
     [[nodiscard]] std::uint64_t entry(std::size_t at) const { return bits_at(m_entries, at, m_bits); }
     void put(std::size_t at, std::uint64_t value) { put_bits(m_entries, at, m_bits, value); }
     void append(std::uint64_t value) {
@@ -182,8 +186,8 @@ private:
     }
     void begin_groups(std::size_t count) {
         while (m_groups.size() < count) {
-            m_groups.push_back((m_end + 7) / 8);
-            m_end = 8 * (m_groups.back() + sizeof(degrees));
+            m_groups.push_back(static_cast<std::uint32_t>((m_end + 63) / 64));
+            m_end = 64 * std::size_t{m_groups.back()} + 8 * sizeof(degrees);
             grow();
         }
     }
@@ -195,8 +199,8 @@ private:
 
     unsigned m_bits;
     std::size_t m_group_count;
-    std::vector<std::size_t> m_groups;   // in bytes; behind the last, the end
-    std::vector<std::size_t> m_guesses;  // some of these, so few that they stay in the cache
+    std::vector<std::uint32_t> m_groups;  // where each begins, in 8 bytes; behind the last, the end
+    std::vector<std::size_t> m_guesses;   // some of these in bytes, so few that they stay in the cache
     std::vector<std::uint8_t> m_entries;
     std::size_t m_end = 0, m_begin = 0;  // in bits: of all entries; where those of the last source begin
 };
@@ -227,7 +231,7 @@ private:
 
     std::vector<block_index> m_stack;
     std::vector<std::uint64_t> m_marked;
-    block_index m_taken[16];
+    block_index m_taken[32];
     std::size_t m_next = 0;  // no word before it has a mark
 };
 

@@ -134,29 +134,28 @@ bool graph::name_target(block_index source, std::uint64_t offset, block_index ta
 // random order, each step waits for memory.
 void graph::spread(bool are_labels_spread) {
     reference_reader reader = this->reader();
-    for (;;) {
-        auto next = m_typed.take();
-        if (next.empty() && are_labels_spread) next = m_labelled.take();
-        if (next.empty()) return;
-        m_edges.fetch(next);
-        for (block_index const source : next) {
+    struct {
+        worklist &first, *second;
+        auto take() {
+            auto const found = first.take();
+            return found.empty() && second != nullptr ? second->take() : found;
+        }
+    } next{m_typed, are_labels_spread ? &m_labelled : nullptr};
+    block_index last_read = k_no_block;
+    walk(
+        next, [&](block_index to) { fetch(to); },
+        [&](block_index source, edge const& e) {
             auto const name = [&](std::uint64_t offset, block_index target, address = 0) {
                 return name_target(source, offset, target, false) && queue(target);
             };
-            bool is_read = false;
-            for (auto const [target, word] : edges(source)) {
-                m_types.fetch(target);
-                m_edges.fetch({&target, 1});
-                bool const is_known = word != edge::k_elsewhere || is_label(source);
-                bool const is_queued = is_known && name(std::uint64_t{8} * word, target);
-                is_read |= !is_known && is_open(target);
-                if (!m_reachable[source] || m_reachable[target]) continue;
-                m_reachable[target] = true;
-                if (!is_queued && has_edges(target)) m_reached.push(target);
-            }
-            if (is_read) reader.in_block(source, name);
-        }
-    }
+            bool const is_known = e.word != edge::k_elsewhere || is_label(source);
+            bool const is_queued = is_known && name(std::uint64_t{8} * e.word, e.target);
+            if (!is_known && is_open(e.target) && std::exchange(last_read, source) != source)
+                reader.in_block(source, name);
+            if (!m_reachable[source] || m_reachable[e.target]) return;
+            m_reachable[e.target] = true;
+            if (!is_queued && has_edges(e.target)) m_reached.push(e.target);
+        });
 }
 
 void graph::name_by_roots(bool are_owners) {
@@ -276,11 +275,13 @@ void graph::find_roots() {
 }
 
 void graph::reach(std::vector<bool>& found, worklist& next) const {
-    walk(next, [&](block_index, block_index to) {
-        if (found[to]) return;
-        found[to] = true;
-        if (has_edges(to)) next.push(to);
-    });
+    walk(
+        next, [&](block_index to) { poolheap::fetch(found, to); },
+        [&](block_index, edge const& e) {
+            if (found[e.target]) return;
+            found[e.target] = true;
+            if (has_edges(e.target)) next.push(e.target);
+        });
 }
 
 std::vector<bool> graph::reached(std::vector<bool> const& without) const {

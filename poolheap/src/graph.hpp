@@ -56,15 +56,27 @@ public:
     [[nodiscard]] auto edges(block_index b) const { return m_edges[b]; }
     [[nodiscard]] bool has_edges(block_index b) const { return m_edges.has(b); }
     [[nodiscard]] bool is_reachable(block_index b) const { return m_reachable[b]; }
-    // visit(block_index from, block_index to) for each edge of the blocks in the worklist, to which visit may add.
-    void walk(auto& from, auto&& visit) const {
+    // visit(block_index from, edge) for each edge of the blocks in the worklist, to which visit may add. Some at once, so that they wait for
+    // memory together; fetch(block_index to) does that for what visit looks at.
+    void walk(auto& from, auto&& fetch, auto&& visit) const {
+        std::pair<block_index, edge> some[64];
+        std::size_t count = 0;
+        auto const visit_some = [&] {
+            for (auto const& [source, e] : std::span(some, count)) {
+                m_edges.fetch({&e.target, 1});
+                fetch(e.target);
+            }
+            for (auto const& [source, e] : std::span(some, std::exchange(count, 0)))
+                visit(source, e);
+        };
         for (auto sources = from.take(); !sources.empty(); sources = from.take()) {
             m_edges.fetch(sources);
             for (block_index const source : sources)
-                for (auto const [to, word] : edges(source)) {
-                    m_edges.fetch({&to, 1});
-                    visit(source, to);
+                for (edge const e : edges(source)) {
+                    if (count == std::size(some)) visit_some();
+                    some[count++] = {source, e};
                 }
+            visit_some();
         }
     }
     // What the roots reach without what is marked, and the marks: the others would be freed with these.
@@ -74,6 +86,9 @@ public:
     [[nodiscard]] block operator[](block_index b) const { return m_heap[b]; }
     [[nodiscard]] type const& type_of(block_index b) const { return m_names[type_id(b)]; }
     [[nodiscard]] type_id_t type_id(block_index b) const { return static_cast<type_id_t>(m_types[b]); }
+    // Into the processor's cache: its type; and whether it is reachable.
+    void fetch_type(block_index b) const { m_types.fetch(b); }
+    void fetch(block_index b) const { fetch_type(b), poolheap::fetch(m_reachable, b); }
 
     [[nodiscard]] reference_reader reader() const {
         return {m_image, m_heap, [this](block_index b) { return type_of(b).kind == kind::shared; }};

@@ -30,21 +30,24 @@ public:
 
     [[nodiscard]] block_index target(address word) const { return m_heap.find(word).index; }
 
-    // visit(address where, block_index target, address word) for each reference in a range; holes are left out.
-    void in_range(address begin, address end, auto&& visit) {
+    // visit(address where, block_index target, address word) for each reference in a range; holes are left out. fetch(block_index target)
+    // goes before, for some targets at once: they wait for memory together.
+    template <class Fetch = decltype([](block_index) {})>
+    void in_range(address begin, address end, auto&& visit, Fetch const& fetch = {}) {
         begin = (begin + k_word - 1) / k_word * k_word;
         while (begin + k_word <= end) {
             std::size_t const wanted = std::min<std::size_t>(k_window, (end - begin) / k_word * k_word);
             std::size_t const words = load(begin, wanted);
-            // Some at once, so that they wait for memory together.
             for (std::size_t first = 0; first < words; first += k_together) {
                 std::size_t const last = std::min(first + k_together, words);
                 std::size_t count = 0;
                 std::pair<std::size_t, heap::hit> hits[k_together];
                 for (std::size_t i = first; i < last; ++i)
                     if (may_lead_to_block(m_window[i])) hits[count++] = {i, m_heap.slot_of(m_window[i])};
-                for (auto& [i, to] : std::span(hits, count))
+                for (auto& [i, to] : std::span(hits, count)) {
                     if (to.index != k_no_block && !m_heap.blocks[to.index]) to = {};
+                    if (to.index != k_no_block) fetch(to.index);
+                }
                 for (auto const& [i, to] : std::span(hits, count))
                     if (to.index != k_no_block && !is_end(to, i, words))
                         visit(begin + i * k_word, to.index, m_window[i]);
@@ -62,15 +65,17 @@ public:
     }
 
     // visit(block_index source, std::uint64_t offset, block_index target, address word), ascending.
-    void in_blocks(auto&& visit) {
+    template <class Fetch = decltype([](block_index) {})>
+    void in_blocks(auto&& visit, Fetch const& fetch = {}) {
         for (slab const& s : m_heap.slabs) {
             block_index source = s.first;
             address begin = s.begin;
-            in_range(s.begin, s.end(), [&](address where, block_index to, address word) {
+            auto const in_block = [&](address where, block_index to, address word) {
                 for (; where - begin >= s.bytes; begin += s.bytes)
                     ++source;
                 if (m_heap.blocks[source]) visit(source, where - begin, to, word);
-            });
+            };
+            in_range(s.begin, s.end(), in_block, fetch);
         }
     }
 
@@ -117,13 +122,15 @@ private:
     // counts, of which the two words of a shared_ptr are different.
     [[nodiscard]] bool is_end(heap::hit const& to, std::size_t i, std::size_t words) const {
         std::uint64_t const* const w = m_window.data() + i;
-        if (*w != to.begin || i == 0) return false;
-        if (!may_lead_to_block(w[-1])) return false;
+        if (*w != to.begin || i == 0 || w[-1] > *w || !may_lead_to_block(w[-1])) return false;
+        bool const is_last = i >= 2 && w[-2] <= w[-1] && may_lead_to_block(w[-2]);
+        bool const is_middle = i + 1 < words && w[1] == *w;
+        if (!is_last && !is_middle) return false;
         heap::hit const before = m_heap.find(*w - 1);
         if (before.index == k_no_block) return false;
-        bool const is_capacity = i >= 2 && w[-2] == before.begin && w[-2] <= w[-1] && w[-1] <= *w;
+        bool const is_capacity = is_last && w[-2] == before.begin;
         if (is_capacity && w[-1] > w[-2] && w[-1] < *w) return true;
-        bool const may_be_end = is_capacity || (i + 1 < words && w[-1] == before.begin && w[1] == *w);
+        bool const may_be_end = is_capacity || (is_middle && w[-1] == before.begin);
         return may_be_end && m_has_counts && m_has_counts(to.index);
     }
 

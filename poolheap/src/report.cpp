@@ -31,8 +31,9 @@ json find_holders(graph& in, std::vector<bool> const& marked, std::string const&
     // By the types of target and source, and the offset in the source: of a buffer it is the owner that counts.
     std::unordered_map<std::uint64_t, sum> sums;
     block_index last_source = k_no_block, last_target = k_no_block;
-    std::uint64_t last_offset = 0;
-    in.reader().in_blocks([&](block_index source, std::uint64_t offset, block_index target, address word) {
+    std::uint64_t last_offset = 0, last_key = ~std::uint64_t{0};
+    sum* last_sum = nullptr;
+    auto const count = [&](block_index source, std::uint64_t offset, block_index target, address word) {
         if (!is_wanted(target)) return;
         type const &from = in.type_of(source), &to = in.type_of(target);
         // A pointer into the own object holds nothing, nor does what lies in front of it; its own control block may.
@@ -47,8 +48,14 @@ json find_holders(graph& in, std::vector<bool> const& marked, std::string const&
             ((is_all && to.kind == kind::buffer) || in.type_id(source) == in.type_id(target)))
             return;
         std::uint64_t const place = from.owner == k_no_root ? from.member_offset(offset) & 0xffffffff : 0;
-        sums[std::uint64_t{in.type_id(target)} << 48 | std::uint64_t{in.type_id(source)} << 32 | place].add(
-            {1, in[target].bytes});
+        std::uint64_t const key =
+            std::uint64_t{in.type_id(target)} << 48 | std::uint64_t{in.type_id(source)} << 32 | place;
+        if (key != std::exchange(last_key, key)) last_sum = &sums[key];
+        last_sum->add({1, in[target].bytes});
+    };
+    in.reader().in_blocks(count, [&](block_index target) {
+        if (!is_all) fetch(marked, target);
+        in.fetch_type(target);
     });
     // What reads the same is one row.
     std::map<std::tuple<std::string, std::uint32_t, std::string>, sum> rows;

@@ -205,12 +205,19 @@ void write_html(std::ostream& to, report const& r) {
 
 void write_folded(std::ostream& to, report const& r) {
     std::vector<type_tree::part> const& parts = r.retained.parts;
-    std::vector<std::string> stacks(parts.size());
-    for (std::size_t i = 1; i < parts.size(); ++i) {
-        std::string frame = parts[i].name;
-        std::ranges::replace(frame, ';', ':');
-        stacks[i] = (parts[i].parent == 0 ? "" : stacks[parts[i].parent] + ';') + frame;
-        if (parts[i].bytes != 0) to << stacks[i] << ' ' << parts[i].bytes << '\n';
+    std::vector<std::uint32_t> stack;  // the innermost frame first
+    for (std::uint32_t i = 1; i < parts.size(); ++i) {
+        if (parts[i].bytes == 0) continue;
+        stack.clear();
+        for (std::uint32_t frame = i; frame != 0; frame = parts[frame].parent)
+            stack.push_back(frame);
+        while (!stack.empty()) {
+            std::string frame = parts[stack.back()].name;
+            std::ranges::replace(frame, ';', ':');
+            stack.pop_back();
+            to << frame << (stack.empty() ? ' ' : ';');
+        }
+        to << parts[i].bytes << '\n';
     }
 }
 

@@ -28,11 +28,13 @@ public:
         block_index last = k_no_block;
         sequence own = k_none;
         // The keepers of a block do not change while its edges are visited: none leads to itself.
-        in.walk(m_next, [&](block_index from, block_index to) {
-            if (from != std::exchange(last, from)) own = with(m_of[from], m_of_type[in.type_id(from)]);
-            // What is lost keeps nothing that the program reaches.
-            if (in.is_reachable(from) || !in.is_reachable(to)) keep(to, own);
-        });
+        in.walk(
+            m_next, [&](block_index to) { m_of.fetch(to), in.fetch(to); },
+            [&](block_index from, edge const& e) {
+                if (from != std::exchange(last, from)) own = with(m_of[from], m_of_type[in.type_id(from)]);
+                // What is lost keeps nothing that the program reaches.
+                if (in.is_reachable(from) || !in.is_reachable(e.target)) keep(e.target, own);
+            });
     }
 
     [[nodiscard]] type_tree tree() {
