@@ -33,9 +33,28 @@ namespace {
 using namespace pooled;
 using namespace pooled::detail;
 
-char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
-int g_stats_file = -1;
-struct stat g_stats_identity{};
+// The standard error stream. Programs close it before this library's exit. And some close all files, whose numbers are then others'.
+class kept_errors {
+public:
+    bool keep() noexcept {
+        m_file = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 64);
+        return ::fstat(m_file, &m_identity) == 0;
+    }
+    // -1: there is none.
+    [[nodiscard]] int file() const noexcept {
+        struct stat now{};
+        bool const is_open =
+            ::fstat(m_file, &now) == 0 && now.st_dev == m_identity.st_dev && now.st_ino == m_identity.st_ino;
+        return is_open ? m_file : -1;
+    }
+
+private:
+    int m_file = -1;
+    struct stat m_identity{};
+};
+
+char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_errors, as a table
+constinit kept_errors g_stats_errors;
 
 [[nodiscard]] pool_options read_options() noexcept {
     pool_options options{.name = k_default_pool_name};
@@ -57,9 +76,7 @@ void read_stats() noexcept {
     char const* const value = platform::trusted_variable(k_name);
     if (value == nullptr || *value == '\0' || std::string_view(value) == "0") return;
     if (std::string_view(value) == "1") {
-        // Programs close their standard error stream before this library's exit. And some all other files, whose numbers are then others'.
-        g_stats_file = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 64);
-        if (::fstat(g_stats_file, &g_stats_identity) == 0) g_stats_path = "";
+        if (g_stats_errors.keep()) g_stats_path = "";
     } else if (std::string_view(value).ends_with(".json")) {
         g_stats_path = value;
     } else {
@@ -103,12 +120,6 @@ bool write_all(int file, std::string_view text) noexcept {
     return true;
 }
 
-[[nodiscard]] bool is_stats_file_open() noexcept {
-    struct stat now{};
-    return ::fstat(g_stats_file, &now) == 0 && now.st_dev == g_stats_identity.st_dev &&
-           now.st_ino == g_stats_identity.st_ino;
-}
-
 // %p in the path is the process, since a program's children have the variable, too.
 [[gnu::destructor(101)]] void write_stats() {
     if (g_stats_path == nullptr) return;
@@ -118,10 +129,11 @@ bool write_all(int file, std::string_view text) noexcept {
         pool_stats const& stats = *new (place) pool_stats(default_pool().stats());
         std::string const process = std::to_string(::getpid());
         if (*g_stats_path == '\0') {
-            if (!is_stats_file_open()) return;
+            int const errors = g_stats_errors.file();
+            if (errors < 0) return;
             std::ostringstream text;
             text << "process " << process << ", " << stats << '\n';
-            return static_cast<void>(write_all(g_stats_file, text.str()));
+            return static_cast<void>(write_all(errors, text.str()));
         }
         std::string path = g_stats_path;
         if (auto const at = path.find("%p"); at != std::string::npos) path.replace(at, 2, process);

@@ -11,6 +11,8 @@
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
+#include "environment.hpp"
+
 #if defined(__linux__)
 #include <spawn.h>
 
@@ -33,7 +35,9 @@ namespace {
 
 constexpr char const* k_heap_report = "POOLED_HEAP_REPORT";
 char const* g_heap_report_path = nullptr;
-int g_heap_report_errors = -1;  // programs close their standard error stream before this library's exit
+#if defined(__linux__)
+constinit kept_errors g_heap_report_errors;
+#endif
 
 // Once `environ` is set.
 void read_heap_report() noexcept {
@@ -41,7 +45,7 @@ void read_heap_report() noexcept {
     if (path == nullptr || *path == '\0') return;
 #if defined(__linux__)
     g_heap_report_path = path;
-    g_heap_report_errors = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 64);
+    static_cast<void>(g_heap_report_errors.keep());
 #else
     pooled::detail::report_variable(k_heap_report, path, "it is for Linux alone");
 #endif
@@ -110,9 +114,10 @@ constexpr char const* k_frozen_name = "pooled-frozen";
     if (g_heap_report_path == nullptr) return;
     // First: what is allocated here may lie in blocks that still hold addresses of lost objects.
     ::signal(SIGCHLD, SIG_DFL);  // where it is ignored, nobody can wait for one of two children
+    int const errors = g_heap_report_errors.file();
     pid_t const copy = freeze_copy();
     if (copy < 0) {
-        ::dprintf(g_heap_report_errors, "pooled: POOLED_HEAP_REPORT: this process cannot be copied: %s\n",
+        ::dprintf(errors, "pooled: POOLED_HEAP_REPORT: this process cannot be copied: %s\n",
                   std::strerror(errno));
         return;
     }
@@ -130,8 +135,7 @@ constexpr char const* k_frozen_name = "pooled-frozen";
         pid_t poolheap = -1;
         posix_spawn_file_actions_t files;
         ::posix_spawn_file_actions_init(&files);
-        if (g_heap_report_errors >= 0)
-            ::posix_spawn_file_actions_adddup2(&files, g_heap_report_errors, STDERR_FILENO);
+        if (errors >= 0) ::posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
         int const error =
             ::posix_spawnp(&poolheap, program.c_str(), &files, nullptr, arguments.data(), environment.data());
         ::posix_spawn_file_actions_destroy(&files);
@@ -139,7 +143,7 @@ constexpr char const* k_frozen_name = "pooled-frozen";
         if (error == 0)
             while (::waitpid(poolheap, &status, 0) < 0 && errno == EINTR) {}
         if (error != 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127))
-            ::dprintf(g_heap_report_errors,
+            ::dprintf(errors,
                       "pooled: POOLED_HEAP_REPORT: %s cannot be started (%s), so there is no report: install "
                       "poolheap, or name it by POOLED_POOLHEAP=<path>\n",
                       program.c_str(), std::strerror(error != 0 ? error : ENOENT));

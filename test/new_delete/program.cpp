@@ -454,6 +454,10 @@ void stats_closed(char const*) {
     std::fflush(stderr);
     EXPECT(close(STDERR_FILENO) == 0);
 }
+void files_closed(char const*) {
+    for (int file = 1024; file > STDERR_FILENO; --file)
+        close(file);
+}
 // As a daemon does: it closes every file, and what it opens then has their numbers.
 void stats_replaced(char const*) {
     allocate_much();
@@ -495,6 +499,7 @@ int main(int argc, char** argv) {
                                                                   {"release", release},
                                                                   {"release_bad", release},
                                                                   {"stats_closed", stats_closed},
+                                                                  {"files_closed", files_closed},
                                                                   {"stats_replaced", stats_replaced}};
     if (argc != 3) return 2;
     auto const part = parts.find(argv[1]);
