@@ -187,7 +187,9 @@ void expect_writable(output_options const& out) {
     namespace fs = std::filesystem;
     for (std::string const& path : {out.output, out.html, out.folded}) {
         if (path.empty()) continue;
-        if (fs::is_directory(path)) fail_write(path, EISDIR);
+        std::error_code e;
+        if (fs::is_directory(path, e)) fail_write(path, EISDIR);
+        if (e && e != std::errc::no_such_file_or_directory) fail_write(path, e.value());
         fs::path const parent = fs::absolute(path).parent_path();
         if (::access((fs::exists(path) ? fs::path(path) : parent).c_str(), W_OK) != 0)
             fail_write(path, errno);

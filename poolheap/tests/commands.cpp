@@ -178,6 +178,10 @@ TEST(Outputs, AreWritableOrRefusedBeforeAnythingIsDone) {
     EXPECT_FALSE(fs::exists(folder + "/new")) << "nothing is opened";
     EXPECT_EQ(says("new"), "") << "in the working directory";
     EXPECT_EQ(says(folder), folder + " cannot be written: Is a directory.");
+    std::string const name(300, 'x'), loop = folder + "/loop";
+    std::filesystem::create_symlink("loop", loop);
+    EXPECT_EQ(says(name), name + " cannot be written: File name too long.");
+    EXPECT_EQ(says(loop), loop + " cannot be written: Too many levels of symbolic links.");
     EXPECT_EQ(says(folder + "/no/new"), folder + "/no/new cannot be written: No such file or directory.");
     ASSERT_EQ(::mkfifo((folder + "/pipe").c_str(), 0600), 0);
     EXPECT_EQ(says(folder + "/pipe"), "") << "without a reader";
