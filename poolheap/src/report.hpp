@@ -50,8 +50,8 @@ void write_folded(std::ostream& to, report const& r);
 inline constexpr std::size_t k_rows = 20, k_width = 80;
 // "Session::conn → Connection::session → Session, with 2 objects that it keeps"
 [[nodiscard]] std::string group_text(json const& group);
-// Of a row of holders, or of a path: "Session::conn", "global g_table.first".
-[[nodiscard]] std::string holder_place(json const& row);
+// Of a row of holders, or of a path: "Session::conn", "global g_table.first". The type takes `most` columns.
+[[nodiscard]] std::string holder_place(json const& row, std::size_t most = ~std::size_t{0});
 
 // "20,400"; "1 object", "20,400 objects"; "9.8 MiB"; columns of UTF-8 text; text shortened in the middle.
 [[nodiscard]] std::string with_commas(std::size_t n);

@@ -68,8 +68,11 @@ void print_table(std::ostream& to, std::vector<column> const& all, json const& r
        << ".\n";
 }
 
-std::string step_text(json const& s) {
-    std::string const type = s.at("type"), member = s.at("member");
+// Names of some templates have 100,000 characters; JSON has all of them.
+constexpr std::size_t k_name = 3 * k_width, k_whole = ~std::size_t{0};
+
+std::string step_text(json const& s, std::size_t most) {
+    std::string const type = fit(s.at("type").get<std::string>(), most), member = s.at("member");
     return member.empty() ? type + '+' + s.at("offset").dump() : place(type, s.at("offset"), member);
 }
 
@@ -77,10 +80,11 @@ std::string step_text(json const& s) {
 std::string cycle_text(json const& group) {
     json const& cycle = group.at("cycle");
     if (cycle.empty()) return {};
-    std::string const first = cycle.at(0).at("type");
+    std::string const first = fit(cycle.at(0).at("type").get<std::string>(), k_name);
     if (!group.at("is_cycle")) return first;
     std::vector<std::string> names;
-    std::ranges::transform(cycle, std::back_inserter(names), step_text);
+    std::ranges::transform(cycle, std::back_inserter(names),
+                           [](json const& s) { return step_text(s, k_whole); });
     std::ptrdiff_t period = 1;
     while (!std::equal(names.begin() + period, names.end(), names.begin()))
         ++period;
@@ -88,16 +92,16 @@ std::string cycle_text(json const& group) {
     bool const is_shortened = names.size() > 2 * shown || length > names.size();
     std::string text;
     for (std::size_t i = 0; i < (is_shortened ? shown : names.size()); ++i)
-        text += names[i] + " → ";
+        text += step_text(cycle[i], k_name) + " → ";
     if (is_shortened) text += "… (" + with_commas(length) + " in the ring) → ";
     return text + first;
 }
 
 std::string holder_text(json const& h) {
-    std::string const via = h["via"];
-    return holder_place(h) + (via.empty()                  ? ""
-                              : via.starts_with("buffer ") ? ", in a buffer"
-                                                           : ", in " + via);
+    std::string const via = fit(h["via"].get<std::string>(), k_name);
+    return holder_place(h, k_name) + (via.empty()                  ? ""
+                                      : via.starts_with("buffer ") ? ", in a buffer"
+                                                                   : ", in " + via);
 }
 
 }  // namespace
@@ -142,8 +146,8 @@ std::string group_text(json const& group) {
     return cycle_text(group) + (more != 0 ? ", with " + plural(more, "object") + " that it keeps" : "");
 }
 
-std::string holder_place(json const& row) {
-    std::string const type = row.value("type", ""), root = row.value("root", ""),
+std::string holder_place(json const& row, std::size_t most) {
+    std::string const type = fit(row.value("type", ""), most), root = row.value("root", ""),
                       member = row.value("member", "");
     if (!root.empty()) return root + (member.empty() ? "" : "." + member);
     return place(type.empty() ? "buffer" : type, row.value("offset", 0UL), member);

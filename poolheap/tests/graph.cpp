@@ -606,6 +606,21 @@ TEST(Report, TextFitsEightyColumns) {
     EXPECT_NE(text.str().find("rows more"), std::string::npos);
 }
 
+TEST(Report, ANameOfManyCharactersTakesAFewLines) {
+    report r = example();
+    std::string name = "list<";
+    for (int i = 0; i < 10'000; ++i)
+        name += "item, ";
+    name += "end>";
+    r.all["leaks"]["groups"][0]["cycle"][0]["type"] = name;
+    r.all["holders"][0]["type"] = name;
+    std::ostringstream text;
+    print_leaks(text, r);
+    print_holders(text, r);
+    EXPECT_LE(text.str().size(), 3'000u);
+    EXPECT_NE(text.str().find("end>"), std::string::npos);
+}
+
 TEST(Report, DiffNamesFirstWhatGrewMost) {
     report const before = example();
     report after = before;
