@@ -95,6 +95,10 @@ std::uint64_t bytes_of(Dwarf_Die type) {
 std::optional<Dwarf_Die> child_at(Dwarf_Die of, std::uint64_t& offset) {
     std::optional<Dwarf_Die> best;
     std::uint64_t best_bytes = 0, best_begin = 0;
+    // Of classes with virtual bases the innermost: these count for the bytes of each.
+    auto const order = [](std::uint64_t begin, std::uint64_t bytes) {
+        return std::tuple(bytes >= sizeof(address), begin, bytes);
+    };
     for (Dwarf_Die const& child : children(of)) {
         unsigned const tag = tag_of(child);
         if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) || has(child, DW_AT_external))
@@ -105,7 +109,9 @@ std::optional<Dwarf_Die> child_at(Dwarf_Die of, std::uint64_t& offset) {
         if (!type || !begin) continue;  // a virtual base's place is known to the program alone
         std::uint64_t const bytes = bytes_of(*type);
         // Of a union the largest; an empty base may have the same offset as a member.
-        if (offset < *begin || offset - *begin >= bytes || bytes <= best_bytes) continue;
+        if (offset < *begin || offset - *begin >= bytes ||
+            order(*begin, bytes) <= order(best_begin, best_bytes))
+            continue;
         best = child, best_bytes = bytes, best_begin = *begin;
     }
     offset -= best_begin;
@@ -172,24 +178,32 @@ private:
     void find_class(type_id_t id) {
         type& t = edit(id);
         if (t.is_nameless() || std::exchange(t.is_looked_for, true)) return;
-        t.layout = class_of(t);
+        auto die = class_of(t);
+        std::string const name = die ? m_symbols.type_name(*die) : "";
+        bool const has_elements = name.starts_with("pooled::detail::shared_elements<");
         // The object is the last part of a control block, behind an allocator with state, and aligned.
-        bool const is_within = t.layout && t.kind == kind::shared && t.object_offset != 0 && !t.is_array();
+        bool const is_within =
+            die && t.kind == kind::shared && t.object_offset != 0 && (!t.is_array() || has_elements);
         auto const block = is_within ? m_symbols.class_of_function(t.function) : std::nullopt;
-        std::uint64_t const bytes = t.layout ? bytes_of(*t.layout) : 0;
+        std::uint64_t const bytes = die ? bytes_of(*die) : 0;
         if (block && bytes_of(*block) >= bytes + t.object_offset)
             t.object_offset = static_cast<std::uint32_t>((bytes_of(*block) - bytes) / 8 * 8);
+        if (has_elements) t.object_offset += static_cast<std::uint32_t>(bytes);  // elements are behind it
+        if (has_elements || name.starts_with("pooled::with_tail<"))
+            die = template_parameter(*die);
+        else if (die && tag_of(*die) == DW_TAG_array_type)
+            die = type_of(*die);
+        t.layout = die;
     }
 
+    // Of an object with a tail and of the elements of an array that pooled made: the class that has both.
     [[nodiscard]] std::optional<Dwarf_Die> class_of(type const& t) {
-        std::size_t const tail = t.name.find(" + n × ");
         if (auto const of = t.function != 0 ? m_symbols.class_of_function(t.function) : std::nullopt) {
             auto found = template_parameter(*of, t.argument);
             if (found && tag_of(*found) == DW_TAG_pointer_type) found = type_of(*found);
-            if (found && tail != std::string::npos) found = template_parameter(*found);
             if (found) return found;
         }
-        std::string name = t.name.substr(0, tail);
+        std::string name = t.name.substr(0, t.name.find(" + n × "));
         if (t.is_array()) name.resize(name.size() - 2);
         return m_symbols.find_die(name, false);
     }

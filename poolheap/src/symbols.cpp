@@ -57,6 +57,11 @@ bool is_static(Dwarf_Die die) {
            std::ranges::find(k_addresses, code.data[0]) != std::end(k_addresses);
 }
 
+// A variable that is named `g` is no `__float128`.
+std::string demangle_symbol(std::string const& name) {
+    return name.starts_with("_Z") ? demangle(name) : name;
+}
+
 }  // namespace
 
 std::string demangle(std::string const& name) {
@@ -119,7 +124,7 @@ std::optional<symbol> symbols::find(address at) const {
     // Symbols may lie within others: look at a few that begin earlier.
     for (int looked = 0; looked < 8 && next != m->symbols->begin(); ++looked) {
         --next;
-        if (at - next->begin < next->bytes) return symbol{demangle(next->name), next->begin};
+        if (at - next->begin < next->bytes) return symbol{demangle_symbol(next->name), next->begin};
     }
     return {};
 }
@@ -191,7 +196,7 @@ std::string symbols::qualified_name(entry const* of) const {
     std::string name;
     for (; of != nullptr; of = entry_of(of->parent)) {
         bool const has_linkage = tag_of(of->die) == DW_TAG_subprogram || tag_of(of->die) == DW_TAG_variable;
-        std::string const complete = has_linkage ? demangle(text_in(of->die, DW_AT_linkage_name)) : "";
+        std::string const complete = has_linkage ? demangle_symbol(text_in(of->die, DW_AT_linkage_name)) : "";
         std::string const part = complete.empty() ? text_in(of->die, DW_AT_name) : complete;
         if (part.empty()) continue;  // an anonymous namespace or union
         name = name.empty() ? part : part + "::" + name;

@@ -76,6 +76,12 @@ TEST(Members, WordsHaveTheNamesOfMembersAlsoInBasesAndContainers) {
         EXPECT_EQ(o.name_at("conn->session"), "app::connection::session strong");
         EXPECT_EQ(o.name_at("over_aligned->held"), "app::aligned::held strong");
         EXPECT_EQ(o.name_at("with_state->session"), "app::connection::session strong");
+        EXPECT_EQ(o.name_at("diamond->on_left"), "app::joined::on_left strong");
+        EXPECT_EQ(o.name_at("diamond->on_right", 8), "app::joined::on_right strong");
+        EXPECT_EQ(o.name_at("diamond->own"), "app::joined::own strong");
+        ASSERT_TRUE(o.types->global(o.program.at("g")));
+        EXPECT_EQ(o.types->global(o.program.at("g"))->name, "g");
+        EXPECT_EQ(o.types->at(o.types->global(o.program.at("g"))->type, 8).how, strength::strong);
         // What the containers and pointers lead to:
         EXPECT_EQ(o.name_at("all[1]"), "std::shared_ptr<app::connection>[]::[] strong");
         EXPECT_EQ(o.name_at("table[1]"),
@@ -102,6 +108,18 @@ TEST(Members, HaveTheirNamesAlsoWhereDebugInformationIsInFilesOfItsOwn) {
     with_members o(compile("members", default_toolchain(), "-g -gsplit-dwarf"));
     EXPECT_EQ(o.name_at("conn"), "app::session::conn strong");
     EXPECT_EQ(o.name_at("places[1].owner", 16), "app::session::places[].watcher weak");
+}
+
+TEST(Members, ObjectsWithTailsAndElementsOfArraysHaveMembers) {
+    std::vector<toolchain> const all = toolchains();
+    for (toolchain const& t : {all.front(), all.back()}) {
+        SCOPED_TRACE(t.name);
+        with_members o(compile("counted", t, "-g"));
+        EXPECT_EQ(o.name_at("tailed->text"), "app::packet + n × std::byte::text strong");
+        EXPECT_EQ(o.name_at("wide_tailed->held"), "app::wide + n × long::held strong");
+        EXPECT_EQ(o.name_at("connections_of[3].last"), "app::connection[]::[].last strong");
+        EXPECT_EQ(o.name_at("wides[2].held", 8), "app::wide[]::[].held strong");
+    }
 }
 
 TEST(Members, WithoutDebugInformationWordsHaveNoNames) {

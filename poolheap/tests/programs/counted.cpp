@@ -14,6 +14,10 @@ struct packet {
 struct connection {
     pooled::rc_ptr<packet> last = pooled::make_rc<packet>();
 };
+struct alignas(32) wide {
+    long word[2]{};
+    std::shared_ptr<connection> held;
+};
 }  // namespace app
 
 int main() {
@@ -25,6 +29,9 @@ int main() {
     auto const array = pooled::make_rc<packet[]>(5);
     auto const shared = pooled::make_shared<connection>();
     auto const tailed = pooled::make_shared_with_tail<packet, std::byte>(1280);
+    auto const wide_tailed = pooled::make_shared_with_tail<wide, long>(7);
+    auto const connections_of = pooled::make_shared<connection[]>(5);
+    auto const wides = pooled::make_shared<wide[]>(3);
     pooled::object_pool<connection> connections;
     auto const idle = connections.acquire().get();
     auto const acquired = connections.acquire();
@@ -38,6 +45,10 @@ int main() {
     say("shared", shared.get());
     say("last", &shared->last);
     say("tailed", tailed.get());
+    say("tailed->text", &tailed->text);
+    say("wide_tailed->held", &wide_tailed->held);
+    say("connections_of[3].last", &connections_of[3].last);
+    say("wides[2].held", &wides[2].held);
     say("idle", idle);
     say("acquired", acquired.get());
     say("acquired_rc", acquired_rc.get());

@@ -49,6 +49,20 @@ struct stateful {
     void deallocate(T* at, std::size_t n) { std::allocator<T>().deallocate(at, n); }
     bool operator==(stateful const&) const = default;
 };
+// Of debug information, each branch has the bytes of the virtual base.
+struct root {
+    virtual ~root() = default;
+    long id = 1;
+};
+struct left : virtual root {
+    std::shared_ptr<connection> on_left;
+};
+struct right : virtual root {
+    std::shared_ptr<connection> on_right;
+};
+struct joined : left, right {
+    std::shared_ptr<connection> own;
+};
 struct session : base, std::enable_shared_from_this<session> {
     std::shared_ptr<connection> conn = std::make_shared<connection>();
     std::vector<std::shared_ptr<connection>> all{conn, conn, conn};
@@ -70,6 +84,7 @@ std::shared_ptr<session>& first() {
 }
 
 }  // namespace app
+std::shared_ptr<app::session> g;  // a demangler of types takes it for __float128
 
 int main() {
     using namespace app;
@@ -102,6 +117,11 @@ int main() {
     with_state->session = first();
     say("over_aligned->held", &over_aligned->held);
     say("with_state->session", &with_state->session);
+    auto const diamond = std::make_shared<joined>();
+    say("diamond->on_left", &diamond->on_left);
+    say("diamond->on_right", &diamond->on_right);
+    say("diamond->own", &diamond->own);
+    say("g", &g);
     say("self", static_cast<std::enable_shared_from_this<session>*>(&s));
     say("conn->session", &s.conn->session);
     say("g_table", &g_table);
