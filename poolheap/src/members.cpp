@@ -37,13 +37,14 @@ role_prefixes const k_roles[]{
     {transparent | node_base,
      {"std::_List_node_base", "std::_Rb_tree_node_base", "std::__list_node_base<", "std::__tree_node_base<",
       "std::__tree_end_node<", "std::__hash_node_base<"}},
-    {weak, {"std::weak_ptr<", "std::__weak_ptr<", "std::enable_shared_from_this<", "pooled::rc_from_this<"}},
-    {weak | counted, {"pooled::weak_rc_ptr<", "pooled::local_weak_rc_ptr<"}},
+    {weak,
+     {"std::weak_ptr<", "std::__weak_ptr<", "std::enable_shared_from_this<", "pooled::enable_rc_from_this<"}},
+    {weak | counted, {"pooled::weak_rc_ptr<", "pooled::weak_local_rc_ptr<"}},
     {counted, {"pooled::rc_ptr<", "pooled::local_rc_ptr<"}},
     {raw,
      {"std::reference_wrapper<", "std::span<", "std::string_view", "std::basic_string_view<",
-      "std::coroutine_handle<", "std::_Rb_tree_iterator<", "std::_List_iterator<",
-      "__gnu_cxx::__normal_iterator<", "std::__map_iterator<", "std::__list_iterator<", "std::__wrap_iter<"}},
+      "std::_Rb_tree_iterator<", "std::_List_iterator<", "__gnu_cxx::__normal_iterator<",
+      "std::__map_iterator<", "std::__list_iterator<", "std::__wrap_iter<"}},
     {array, {"std::vector<", "std::deque<", "std::string", "std::basic_string<", "std::valarray<"}}};
 
 // Nodes, what a user calls them, and the container whose argument of that number is the value.
@@ -158,9 +159,12 @@ public:
     std::optional<variable> global(address at) override {
         auto const s = m_symbols.find(at);
         if (!s) return {};
-        auto const [known, is_new] = m_variables.try_emplace(s->name, k_buffer);
+        // Several files may have a variable of this name. The address of one that a program has instead of its library, as for a copy
+        // relocation, has no debug information.
+        auto const [known, is_new] = m_variables.try_emplace(s->begin, k_buffer);
         if (is_new) {
-            auto const die = m_symbols.find_die(s->name, true);
+            auto die = m_symbols.find_die(s->begin);
+            if (!die) die = m_symbols.find_die(s->name, true);
             known->second = add({.name = s->name,
                                  .kind = kind::variable,
                                  .is_looked_for = true,
@@ -235,8 +239,10 @@ private:
             if (!is_named && !is_node && (roles & library) != 0) {
                 is_named = true;
                 found.how = roles & weak ? strength::weak : roles & raw ? strength::raw : strength::strong;
-                if (found.name.empty() && name.starts_with("std::enable_shared_from_this<"))
-                    found.name = "enable_shared_from_this";
+                for (std::string_view const base :
+                     {"std::enable_shared_from_this", "pooled::enable_rc_from_this"})
+                    if (found.name.empty() && name.starts_with(base))
+                        found.name = base.substr(base.find("enable"));
             }
             std::optional<Dwarf_Die> next;
             if (name.starts_with("__gnu_cxx::__aligned_")) {
@@ -315,7 +321,7 @@ private:
     heap const& m_heap;
     symbols m_symbols;
     std::unordered_map<std::uint64_t, member> m_members;  // by type and offset
-    std::unordered_map<std::string, type_id_t> m_variables;
+    std::unordered_map<address, type_id_t> m_variables;
     std::map<std::tuple<void*, bool, kind>, type_id_t> m_pointees;
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -48,18 +49,27 @@ std::string key_of(std::string const& name) {
     return key;
 }
 
-// Variables on a stack have no linkage, and those that are static have an address.
-bool is_static(Dwarf_Die die) {
+// Of a static variable, in the file; 0: its unit or thread knows it. Those on a stack have none.
+std::optional<address> place_of_variable(Dwarf_Die die) {
     Dwarf_Attribute at;
     Dwarf_Block code;
     constexpr unsigned char k_addresses[]{DW_OP_addr, DW_OP_addrx, DW_OP_const8u, DW_OP_constx};
-    return dwarf_formblock(dwarf_attr(&die, DW_AT_location, &at), &code) == 0 && code.length != 0 &&
-           std::ranges::find(k_addresses, code.data[0]) != std::end(k_addresses);
+    if (dwarf_formblock(dwarf_attr(&die, DW_AT_location, &at), &code) != 0 || code.length == 0 ||
+        std::ranges::find(k_addresses, code.data[0]) == std::end(k_addresses))
+        return {};
+    address place = 0;
+    if (code.data[0] == DW_OP_addr && code.length > sizeof(place))
+        std::memcpy(&place, code.data + 1, sizeof(place));
+    return place;
 }
 
-// A variable that is named `g` is no `__float128`.
+// A variable that is named `g` is no `__float128`, and no source has the tags of "table[abi:cxx11]".
 std::string demangle_symbol(std::string const& name) {
-    return name.starts_with("_Z") ? demangle(name) : name;
+    if (!name.starts_with("_Z")) return name;
+    std::string found = demangle(name);
+    for (std::size_t at = 0; (at = found.find("[abi:", at)) != std::string::npos;)
+        found.erase(at, found.find(']', at) - at + 1);
+    return found;
 }
 
 }  // namespace
@@ -165,7 +175,7 @@ void symbols::index_debug_information() {
     }
     std::ranges::sort(m_entries, {}, [](entry const& e) { return e.die.addr; });
     std::ranges::sort(m_by_hash);
-    std::ranges::sort(m_functions);
+    std::ranges::sort(m_by_address);
 }
 
 void symbols::add_children(Dwarf_Die* of, void* entry, address bias) {
@@ -175,14 +185,16 @@ void symbols::add_children(Dwarf_Die* of, void* entry, address bias) {
         bool const is_variable = tag == DW_TAG_variable;
         bool const is_function = tag == DW_TAG_subprogram, is_scope = is_function || tag == DW_TAG_namespace;
         if (tag == DW_TAG_lexical_block) add_children(&die, entry, bias);
-        if ((!is_class(tag) && !is_scope && !is_variable) || (!is_function && has(die, DW_AT_declaration)) ||
-            (is_variable && !is_static(die)))
+        if ((!is_class(tag) && !is_scope && !is_variable) || (!is_function && has(die, DW_AT_declaration)))
             continue;
+        auto const place = is_variable ? place_of_variable(die) : 0;
+        if (!place) continue;
         m_entries.push_back({die, entry});
         if (std::string const name = is_scope ? "" : text_in(die, DW_AT_name); !name.empty())
             m_by_hash.emplace_back(hash_of(name), die.addr);
-        if (Dwarf_Addr begin = 0; is_function && dwarf_lowpc(&die, &begin) == 0 && begin != 0)
-            m_functions.emplace_back(begin + bias, die.addr);
+        Dwarf_Addr begin = *place;
+        if (is_function && dwarf_lowpc(&die, &begin) != 0) begin = 0;
+        if (begin != 0) m_by_address.emplace_back(begin + bias, die.addr);
         if (!is_variable) add_children(&die, die.addr, bias);
     }
 }
@@ -217,12 +229,16 @@ std::optional<Dwarf_Die> symbols::find_die(std::string const& name, bool is_vari
     return {};
 }
 
-std::optional<Dwarf_Die> symbols::class_of_function(address function) {
+std::optional<Dwarf_Die> symbols::find_die(address begin) {
     index_debug_information();
-    auto const at = std::ranges::lower_bound(m_functions, function, {}, &std::pair<address, void*>::first);
-    if (at == m_functions.end() || at->first != function) return {};
+    auto const at = std::ranges::lower_bound(m_by_address, begin, {}, &std::pair<address, void*>::first);
+    if (at == m_by_address.end() || at->first != begin) return {};
+    return entry_of(at->second)->die;
+}
+
+std::optional<Dwarf_Die> symbols::class_of_function(address function) {
     // From the code to its declaration, which lies in the class.
-    std::optional<Dwarf_Die> declaration = entry_of(at->second)->die;
+    std::optional<Dwarf_Die> declaration = find_die(function);
     for (unsigned const attribute : {DW_AT_abstract_origin, DW_AT_specification})
         if (declaration && has(*declaration, attribute)) declaration = referred(*declaration, attribute);
     entry const* const own = declaration ? entry_of(declaration->addr) : nullptr;

@@ -70,6 +70,8 @@ public:
 
     // A class by the name that a demangler gives it; a variable by its symbol's name.
     [[nodiscard]] std::optional<Dwarf_Die> find_die(std::string const& name, bool is_variable);
+    // The function or variable that begins at an address of the image.
+    [[nodiscard]] std::optional<Dwarf_Die> find_die(address begin);
     // The class that declares the function which begins at an address of the image.
     [[nodiscard]] std::optional<Dwarf_Die> class_of_function(address function);
     // The qualified name, as pretty() has it, of any type.
@@ -97,9 +99,9 @@ private:
     std::vector<module> m_modules;  // ascending
     bool m_is_indexed = false;
     std::vector<entry> m_entries;  // ascending by address
-    // Entries by a hash of the last part of a name, and by a function's first address.
+    // Entries by a hash of the last part of a name, and by the first address of a function or variable.
     std::vector<std::pair<std::uint32_t, void*>> m_by_hash;
-    std::vector<std::pair<address, void*>> m_functions;
+    std::vector<std::pair<address, void*>> m_by_address;
     std::map<void*, std::string> m_type_names;
 };
 

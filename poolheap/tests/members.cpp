@@ -71,6 +71,7 @@ TEST(Members, WordsHaveTheNamesOfMembersAlsoInBasesAndContainers) {
         EXPECT_EQ(o.name_at("places[1].owner"), "app::session::places[].owner strong");
         EXPECT_EQ(o.name_at("places[1].owner", 16), "app::session::places[].watcher weak");
         EXPECT_EQ(o.name_at("raw"), "app::session::raw raw");
+        EXPECT_EQ(o.name_at("frame"), "app::session::frame strong");  // nothing else owns one
         EXPECT_EQ(o.name_at("label"), "app::session::label strong");
         EXPECT_EQ(o.name_at("self", 8), "app::session::enable_shared_from_this weak");
         EXPECT_EQ(o.name_at("conn->session"), "app::connection::session strong");
@@ -79,9 +80,19 @@ TEST(Members, WordsHaveTheNamesOfMembersAlsoInBasesAndContainers) {
         EXPECT_EQ(o.name_at("diamond->on_left"), "app::joined::on_left strong");
         EXPECT_EQ(o.name_at("diamond->on_right", 8), "app::joined::on_right strong");
         EXPECT_EQ(o.name_at("diamond->own"), "app::joined::own strong");
-        ASSERT_TRUE(o.types->global(o.program.at("g")));
-        EXPECT_EQ(o.types->global(o.program.at("g"))->name, "g");
-        EXPECT_EQ(o.types->at(o.types->global(o.program.at("g"))->type, 8).how, strength::strong);
+        for (auto const& [name, elements] :
+             {std::pair("g", "app::session"),
+              std::pair("app::g_by_name", "std::pair<std::string, std::shared_ptr<app::session>>[]"),
+              std::pair("app::s_kept", "std::shared_ptr<app::session>[]")}) {
+            std::string_view const last(
+                std::string_view(name).substr(std::string_view(name).find_last_of(':') + 1));
+            auto const global = o.types->global(o.program.at(std::string(last)));
+            ASSERT_TRUE(global) << name;
+            EXPECT_EQ(global->name, name);
+            member const& first = o.types->at(global->type, 0);
+            EXPECT_EQ(first.how, strength::strong) << name;
+            EXPECT_EQ((*o.types)[first.pointee].name, elements);
+        }
         // What the containers and pointers lead to:
         EXPECT_EQ(o.name_at("all[1]"), "std::shared_ptr<app::connection>[]::[] strong");
         EXPECT_EQ(o.name_at("table[1]"),
@@ -110,7 +121,7 @@ TEST(Members, HaveTheirNamesAlsoWhereDebugInformationIsInFilesOfItsOwn) {
     EXPECT_EQ(o.name_at("places[1].owner", 16), "app::session::places[].watcher weak");
 }
 
-TEST(Members, ObjectsWithTailsAndElementsOfArraysHaveMembers) {
+TEST(Members, ObjectsOfPooledHaveMembersAlsoWithTailsAndInArrays) {
     std::vector<toolchain> const all = toolchains();
     for (toolchain const& t : {all.front(), all.back()}) {
         SCOPED_TRACE(t.name);
@@ -119,6 +130,10 @@ TEST(Members, ObjectsWithTailsAndElementsOfArraysHaveMembers) {
         EXPECT_EQ(o.name_at("wide_tailed->held"), "app::wide + n × long::held strong");
         EXPECT_EQ(o.name_at("connections_of[3].last"), "app::connection[]::[].last strong");
         EXPECT_EQ(o.name_at("wides[2].held", 8), "app::wide[]::[].held strong");
+        EXPECT_EQ(o.name_at("watcher"), "app::watched::watcher weak");
+        EXPECT_EQ(o.name_at("local_watcher"), "app::watched::local_watcher weak");
+        EXPECT_EQ(o.name_at("local"), "app::watched::local strong");
+        EXPECT_EQ(o.name_at("rc_from_this"), "app::watched::enable_rc_from_this weak");
     }
 }
 

@@ -18,6 +18,11 @@ struct alignas(32) wide {
     long word[2]{};
     std::shared_ptr<connection> held;
 };
+struct watched : pooled::enable_rc_from_this<watched> {
+    pooled::weak_rc_ptr<watched> watcher;
+    pooled::weak_local_rc_ptr<packet> local_watcher;
+    pooled::local_rc_ptr<packet> local = pooled::make_local_rc<packet>();
+};
 }  // namespace app
 
 int main() {
@@ -32,6 +37,9 @@ int main() {
     auto const wide_tailed = pooled::make_shared_with_tail<wide, long>(7);
     auto const connections_of = pooled::make_shared<connection[]>(5);
     auto const wides = pooled::make_shared<wide[]>(3);
+    auto const watches = pooled::make_rc<watched>();
+    watches->watcher = watches;
+    watches->local_watcher = watches->local;
     pooled::object_pool<connection> connections;
     auto const idle = connections.acquire().get();
     auto const acquired = connections.acquire();
@@ -49,6 +57,10 @@ int main() {
     say("wide_tailed->held", &wide_tailed->held);
     say("connections_of[3].last", &connections_of[3].last);
     say("wides[2].held", &wides[2].held);
+    say("rc_from_this", static_cast<pooled::enable_rc_from_this<watched>*>(watches.get()));
+    say("watcher", &watches->watcher);
+    say("local_watcher", &watches->local_watcher);
+    say("local", &watches->local);
     say("idle", idle);
     say("acquired", acquired.get());
     say("acquired_rc", acquired_rc.get());

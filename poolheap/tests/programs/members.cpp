@@ -2,6 +2,7 @@
 // A session that refers to connections in all the ways that there are.
 #include "recorded_new.hpp"
 
+#include <coroutine>
 #include <deque>
 #include <functional>
 #include <list>
@@ -75,9 +76,13 @@ struct session : base, std::enable_shared_from_this<session> {
     std::function<void()> on_close;
     place places[2];
     connection* raw = conn.get();
+    std::coroutine_handle<> frame;
     std::shared_ptr<large> in_large = std::make_shared<large>();
 };
 std::map<int, std::shared_ptr<session>> g_table;
+// GCC tags the symbol of one, and says the name alone of the other.
+std::vector<std::pair<std::string, std::shared_ptr<session>>> g_by_name(3);
+static std::vector<std::shared_ptr<session>> s_kept(3);
 std::shared_ptr<session>& first() {
     static std::shared_ptr<session> s_first = std::make_shared<session>();
     return s_first;
@@ -110,6 +115,7 @@ int main() {
     say("on_close", &s.on_close);
     say("places[1].owner", &s.places[1].owner);
     say("raw", &s.raw);
+    say("frame", &s.frame);
     say("label", &s.label);
     say("large->behind", &s.in_large->behind);
     auto const over_aligned = std::make_shared<aligned>();
@@ -122,6 +128,8 @@ int main() {
     say("diamond->on_right", &diamond->on_right);
     say("diamond->own", &diamond->own);
     say("g", &g);
+    say("g_by_name", &g_by_name);
+    say("s_kept", &s_kept);
     say("self", static_cast<std::enable_shared_from_this<session>*>(&s));
     say("conn->session", &s.conn->session);
     say("g_table", &g_table);
