@@ -231,7 +231,7 @@ private:
 
     std::vector<block_index> m_stack;
     std::vector<std::uint64_t> m_marked;
-    block_index m_taken[32];
+    block_index m_taken[16];
     std::size_t m_next = 0;  // no word before it has a mark
 };
 

@@ -134,24 +134,30 @@ bool graph::name_target(block_index source, std::uint64_t offset, block_index ta
 // random order, each step waits for memory.
 void graph::spread(bool are_labels_spread) {
     reference_reader reader = this->reader();
+    block_index source = k_no_block;
+    bool is_read = false;  // the source's edges do not say all
+    auto const name = [&](std::uint64_t offset, block_index target, address = 0) {
+        return name_target(source, offset, target, false) && queue(target);
+    };
+    auto const read = [&] {
+        if (std::exchange(is_read, false)) reader.in_block(source, name);
+    };
+    auto const take_some = [&] {
+        read();
+        auto const found = m_typed.take();
+        return found.empty() && are_labels_spread ? m_labelled.take() : found;
+    };
     struct {
-        worklist &first, *second;
-        auto take() {
-            auto const found = first.take();
-            return found.empty() && second != nullptr ? second->take() : found;
-        }
-    } next{m_typed, are_labels_spread ? &m_labelled : nullptr};
-    block_index last_read = k_no_block;
+        decltype(take_some) const& take;
+    } next{take_some};
     walk(
         next, [&](block_index to) { fetch(to); },
-        [&](block_index source, edge const& e) {
-            auto const name = [&](std::uint64_t offset, block_index target, address = 0) {
-                return name_target(source, offset, target, false) && queue(target);
-            };
+        [&](block_index from, edge const& e) {
+            if (from != source) read();
+            source = from;
             bool const is_known = e.word != edge::k_elsewhere || is_label(source);
             bool const is_queued = is_known && name(std::uint64_t{8} * e.word, e.target);
-            if (!is_known && is_open(e.target) && std::exchange(last_read, source) != source)
-                reader.in_block(source, name);
+            is_read |= !is_known && is_open(e.target);
             if (!m_reachable[source] || m_reachable[e.target]) return;
             m_reachable[e.target] = true;
             if (!is_queued && has_edges(e.target)) m_reached.push(e.target);
