@@ -70,7 +70,10 @@ public:
                                  detail::larger(shared::k_bytes<object>, counted::k_bytes),
                                  detail::larger(shared::k_align<object>, counted::k_align)},
                                 any_class_for(counted::k_bytes, counted::k_align), count);
-        if constexpr (k_is_deferrable_type<object>) static_cast<void>(detail::is_to_be_deferred(place()));
+        if constexpr (k_is_deferrable_type<object>) {
+            static_cast<void>(detail::is_to_be_deferred(place()));
+            detail::ask_stack_bounds();
+        }
     }
 
     // As reserve(), for blocks of so many bytes. Throws what reserve() throws.

@@ -79,6 +79,28 @@ TYPED_TEST(after_reserve, nothing_calls_the_system) {
         [&] { churn(*pool); });
 }
 
+struct linked {
+    std::shared_ptr<linked> next;
+};
+
+// Deeper than the stack: the last drops are deferred.
+TYPED_TEST(after_reserve, a_long_list_calls_neither_malloc_nor_the_system) {
+    constexpr std::size_t k_long = 200'000;
+    std::unique_ptr<TypeParam> pool;
+    auto const prepare = [&] {
+        pool = std::make_unique<TypeParam>();
+        pool->template reserve<linked>(k_long);
+    };
+    auto const use = [&] {
+        std::shared_ptr<linked> head;
+        for (std::size_t i = 0; i < k_long; ++i)
+            head = pool->template make_shared<linked>(std::move(head));
+    };
+    test::expect_no_syscalls(prepare, use);
+    prepare();
+    test::expect_no_malloc(use);
+}
+
 template <class Pool>
 class unique_ptr_that_becomes_counted : public testing::Test {};
 TYPED_TEST_SUITE(unique_ptr_that_becomes_counted, test::pool_kinds, test::pool_kind_names);

@@ -197,6 +197,12 @@ public:
         return is_own(here) ? m_innermost : g_outermost_drops.find(here);
     }
 
+    void ask_bounds() noexcept {
+        if (m_knows_bounds) return;
+        platform::find_stack(m_bounds.low, m_bounds.high);
+        m_knows_bounds = true;
+    }
+
     // False: not done, because a scope would gather nothing that is not deferred already.
     bool begin(outermost_drop& drop, std::uintptr_t here, outermost_kind kind) noexcept {
         if (kind == outermost_kind::scope)
@@ -291,12 +297,6 @@ private:
         return drop_way::defer;
     }
 
-    void ask_bounds() noexcept {
-        if (m_knows_bounds) return;
-        platform::find_stack(m_bounds.low, m_bounds.high);
-        m_knows_bounds = true;
-    }
-
     void open_window(std::uintptr_t low, std::uintptr_t high) noexcept {
         t_drop_window().low = low;
         t_drop_window().bytes = high - low;
@@ -319,6 +319,9 @@ POOLED_THREAD_STATE(teardown_state, t_teardown, {});
 // Out of line, so that a fibre that moves to another thread between two calls uses the state of its present thread.
 POOLED_API bool begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept;
 POOLED_API void end_outermost(outermost_drop& drop) noexcept;
+
+// Of the calling thread's stack, once; a drop that is nested 4 KiB deep needs them. Calls malloc and the system.
+POOLED_API void ask_stack_bounds() noexcept;
 
 // Calls destroy(object) immediately and returns true, or returns false: the object must be deferred.
 [[nodiscard]] POOLED_API bool run_unless_deferred(bool is_unordered, void (*destroy)(void* object) noexcept,
@@ -348,6 +351,8 @@ POOLED_NOINLINE inline void drop_outermost(outermost_kind kind, void (*destroy)(
     self.queue.finish();
     end_outermost(self);
 }
+
+POOLED_CODE void ask_stack_bounds() noexcept { t_teardown().ask_bounds(); }
 
 POOLED_CODE bool run_unless_deferred(bool is_unordered, void (*destroy)(void* object) noexcept,
                                      void* object) noexcept {
