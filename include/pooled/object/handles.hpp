@@ -42,11 +42,7 @@ public:
         Recycler::of(s).recycle(s);
     }
 
-    template <class V>
-    [[nodiscard]] friend bool operator==(control_allocator const& a,
-                                         control_allocator<V, Recycler> const& b) noexcept {
-        return a.m_slot == b.m_slot;
-    }
+    [[nodiscard]] bool operator==(control_allocator const&) const noexcept = default;
 
 private:
     template <class, class>

@@ -276,11 +276,7 @@ public:
         detail::drop_shared_slow<Origin::k_is_immediate>(const_cast<object*>(p), type, g_tag_of<type>);
     }
 
-    template <class Other>
-    [[nodiscard]] friend constexpr bool operator==(shared_block_of const&,
-                                                   shared_block_of<Other, Origin> const&) noexcept {
-        return true;
-    }
+    [[nodiscard]] bool operator==(shared_block_of const&) const noexcept = default;
 };
 
 // The allocator of the default pool. Its name is a part of each control block's: a short one saves 30 bytes a type.
