@@ -39,12 +39,14 @@ struct far_array {
     }
 };
 
-// What a thread has deferred in an incremental pool (teardown/incremental.hpp), and how many such objects it is destroying.
+// What a thread has deferred in an incremental pool (teardown/incremental.hpp), and how many such objects it has begun to destroy, and
+// destroyed.
 class deferred_queue;
 struct thread_deferred {
     deferred_queue* queue = nullptr;
     observed<std::size_t> size;  // of the queue
-    observed<std::size_t> in_destruction;
+    observed<std::uint64_t> begun;
+    observed<std::uint64_t> ended;
 };
 
 // Two cache lines, because the adjacent-line prefetcher of Intel processors fetches pairs, and another thread writes to the

@@ -227,10 +227,10 @@ private:
     // Out of line, so the caller needs no stack frame for it.
     [[nodiscard]] POOLED_NOINLINE void* allocate_past_cache(block_request const& what) {
         std::size_t const bytes = what.c < k_first_large ? what.block_bytes() : what.bytes;
-        std::uint64_t waits = 0;
+        std::uint64_t seen = ~std::uint64_t{0};
         bool may_ask = on_exhausted().call != nullptr && !t_in_exhaustion_hook();
         auto const find_more = [&] {
-            if (detail::destroy_some_deferred(*this, waits)) return true;
+            if (detail::destroy_some_deferred(*this, seen)) return true;
             if (!std::exchange(may_ask, false)) return false;
             t_in_exhaustion_hook() = true;
             on_exhausted().call(bytes, on_exhausted().context);

@@ -37,9 +37,9 @@ public:
     virtual std::size_t drain(std::size_t /*budget*/) noexcept { return 0; }
     // A list of all deferred objects, whichever thread dropped them; null when there are none. The caller then owns it.
     [[nodiscard]] virtual deferred_queue* take_deferred() noexcept { return nullptr; }
-    // Called when an allocation found no free block: destroys some deferred objects, or waits a moment for those that other threads are
-    // destroying. False when none is left, nor was at the last call. `waits`: 0 at the first call.
-    virtual bool relieve(std::uint64_t& /*waits*/) noexcept { return false; }
+    // Called when an allocation found no free block: destroys some deferred objects, or waits for those that other threads are
+    // destroying. False when none was destroyed since the last call with the same `seen`, and none is left.
+    virtual bool relieve(std::uint64_t& /*seen*/) noexcept { return false; }
     // Called before the pool's handle is destroyed: afterwards, no thread allocates from the pool.
     virtual void on_close() noexcept {}
     // The last call: no block is in use, and no thread can reach the pool any more.
@@ -173,16 +173,16 @@ private:
 };
 
 // What the teardown layer sets before it defers an object for the first time. The first is called when a pool has no free block, before
-// it reports exhaustion: it destroys some deferred objects, and is false when there are none; `waits` is as in relieve(). The second is
-// called at exit(), after the static objects that are younger than the first pool were destroyed.
-POOLED_STATE(atomic<bool (*)(pool_core& core, std::uint64_t& waits) noexcept>, g_pressure_hook, {nullptr});
+// it reports exhaustion: it destroys some deferred objects, and is false when there are none; `seen` is as in relieve(), at first all
+// ones. The second is called at exit(), after the static objects that are younger than the first pool were destroyed.
+POOLED_STATE(atomic<bool (*)(pool_core& core, std::uint64_t& seen) noexcept>, g_pressure_hook, {nullptr});
 POOLED_STATE(atomic<void (*)() noexcept>, g_exit_hook, {nullptr});
 POOLED_STATE(atomic<void (*)() noexcept>, g_anew_hook, {nullptr});  // as pool_extension::begin_anew()
 
-[[nodiscard]] inline bool destroy_some_deferred(pool_core& core, std::uint64_t& waits) noexcept {
+[[nodiscard]] inline bool destroy_some_deferred(pool_core& core, std::uint64_t& seen) noexcept {
     auto* const hook =
         g_pressure_hook.load(std::memory_order_acquire);  // pairs with the release in install_hooks()
-    return hook != nullptr && hook(core, waits);
+    return hook != nullptr && hook(core, seen);
 }
 
 POOLED_END_DETAIL

@@ -312,10 +312,9 @@ template <class Attempt, class FindMore>
 // A block of a foreign core, as pool_core::allocate_block(). If it has none, objects that are deferred in this copy are destroyed.
 [[nodiscard]] POOLED_NOINLINE inline void* allocate_elsewhere(pool_core& core, block_request const& what) {
     t_state().use_own_gate();
-    std::uint64_t waits = 0;
-    void* const block =
-        detail::allocate_with_relief([&] { return core.allocate_block(what); },
-                                     [&] { return detail::destroy_some_deferred(core, waits); });
+    std::uint64_t seen = ~std::uint64_t{0};
+    void* const block = detail::allocate_with_relief(
+        [&] { return core.allocate_block(what); }, [&] { return detail::destroy_some_deferred(core, seen); });
     if (block == nullptr || detail::expect_foreign(block)) return block;
     detail::deallocate_elsewhere(block);
     POOLED_THROW(std::bad_alloc());

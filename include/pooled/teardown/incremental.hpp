@@ -96,17 +96,23 @@ public:
         return std::exchange(m_kept, observed<deferred_queue*>());
     }
 
-    // Whether an object is deferred, or being destroyed by a thread that is not waiting itself. Looks in the order in which objects pass: of
-    // those that were there when the caller began, it sees each, or each has been destroyed.
-    [[nodiscard]] bool is_any_left() noexcept {
+    struct progress {
+        std::uint64_t destroyed = 0;
+        bool is_any_left = false;  // deferred, or being destroyed by a thread that is not waiting itself
+    };
+    // Reads the counts in the order in which an object passes through them: deferred, in destruction, destroyed. So an object that
+    // was there when the caller began is seen in at least one of them.
+    [[nodiscard]] progress look() noexcept {
         scoped_lock const lock(m_core.caches());
-        bool is_any = m_kept != nullptr || is_any_deferred();
+        progress now{m_destroyed, m_kept != nullptr || is_any_deferred()};
         std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in take_one()
-        m_core.caches().for_each([&is_any](thread_cache const& each) {
-            is_any |= each.deferred.in_destruction != 0 && !each.owner->is_waiting;
+        m_core.caches().for_each([&](thread_cache const& each) {
+            thread_deferred const& one = each.deferred;
+            if (one.begun != one.ended && !each.owner->is_waiting) now.is_any_left = true;
+            now.destroyed += one.ended;
         });
-        std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in destroy()
-        return is_any;
+        std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in end_one()
+        return now;
     }
 
     // The calling thread ends. Destructors may defer more, in any pool, until nothing is left.
@@ -167,25 +173,26 @@ public:
         return done;
     }
 
-    bool relieve(std::uint64_t& waits) noexcept override {
+    bool relieve(std::uint64_t& seen) noexcept override {
         if (t_deferrals().reliefs >= k_nested_reliefs) return false;
-        ++t_deferrals().reliefs;
-        std::size_t const done = drain(k_objects_per_retry);
-        --t_deferrals().reliefs;
-        if (done != 0) return true;
-        // Other threads must not wait for the objects that this one is destroying, in any pool.
-        t_state().is_waiting = true;
-        bool const may_wait = is_any_left() && !fork_gate::is_passed();
-        if (may_wait) platform::pause(static_cast<unsigned>(waits = waits != k_in_vain ? waits + 1 : 0));
-        t_state().is_waiting = false;
-        // What is gone may have been destroyed after the caller had looked for memory.
-        if (!may_wait) return std::exchange(waits, k_in_vain) != k_in_vain;
-        POOLED_EXPENSIVE_CHECK(
-            waits < k_waits_before_report,
-            "pooled: an allocation from an exhausted incremental pool has waited long for a "
-            "destructor that another thread runs; does that destructor wait for a lock "
-            "which is held around this allocation?");
-        return true;
+        for (unsigned attempt = 0;; ++attempt) {
+            ++t_deferrals().reliefs;
+            std::size_t const done = drain(k_objects_per_retry);
+            --t_deferrals().reliefs;
+            if (done != 0) return true;
+            // Other threads must not wait for the objects that this one is destroying, in any pool.
+            t_state().is_waiting = true;
+            progress const now = look();
+            bool const is_over = now.destroyed != seen || !now.is_any_left || fork_gate::is_passed();
+            if (!is_over) platform::pause(attempt);
+            t_state().is_waiting = false;
+            if (is_over) return std::exchange(seen, now.destroyed) != now.destroyed;
+            POOLED_EXPENSIVE_CHECK(
+                attempt < k_attempts_before_report,
+                "pooled: an allocation from an exhausted incremental pool has waited long for a "
+                "destructor that another thread runs; does that destructor wait for a lock which is "
+                "held around this allocation?");
+        }
     }
 
     // Destroys all deferred objects; later ones are not deferred any more.
@@ -204,8 +211,14 @@ public:
     }
     void on_destroy() noexcept override { g_metadata.deallocate(this, sizeof(deferred_objects)); }
     // What was deferred is never destroyed there.
-    void begin_anew() noexcept override { m_kept = static_cast<deferred_queue*>(nullptr); }
-    void on_retire(thread_cache& cache) noexcept override { keep(cache.deferred); }
+    void begin_anew() noexcept override {
+        m_kept = static_cast<deferred_queue*>(nullptr);
+        m_destroyed = 0;
+    }
+    void on_retire(thread_cache& cache) noexcept override {
+        keep(cache.deferred);
+        m_destroyed += cache.deferred.ended;
+    }
 
 private:
     friend record_access;
@@ -213,8 +226,7 @@ private:
     static constexpr std::size_t k_objects_per_allocation = 4;
     // How deeply allocations may nest in destructors that such allocations run: the innermost reports exhaustion.
     static constexpr unsigned k_nested_reliefs = 8;
-    static constexpr std::uint64_t k_waits_before_report = 200'000;  // 10 s and more
-    static constexpr std::uint64_t k_in_vain = ~std::uint64_t{0};    // nothing was left to wait for
+    static constexpr unsigned k_attempts_before_report = 200'000;  // 10 s and more
 
     // How many objects a drop destroys when `size` are deferred already: none up to k_kept_objects, then enough that a thread which only
     // drops structures of n objects has at most 64 n deferred; at most 128, so this holds for n up to 128.
@@ -287,10 +299,10 @@ private:
         if (from.size == 0) return false;
         section const own(*this, mine);
         if (from.size == 0) return false;  // it was taken meanwhile
-        // Counted as in destruction first, so is_any_left() sees it in one place at least. A local pool is for one thread.
-        if (!m_core.is_local()) from.in_destruction.add(1);
+        // Counted as in destruction first, so look() sees it in one place at least. A local pool is for one thread.
+        if (!m_core.is_local()) from.begun.add(1);
         next = from.queue->pop();
-        std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in is_any_left()
+        std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in look()
         from.size = from.queue->size();
         return true;
     }
@@ -303,9 +315,9 @@ private:
         t_deferrals().is_destroying = was_destroying;
         if (local != nullptr) return local;
         thread_cache* const mine = t_state().find(id);
-        if (mine != nullptr && mine->deferred.in_destruction != 0) {
-            std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in is_any_left()
-            mine->deferred.in_destruction.subtract(1);
+        if (mine != nullptr && mine->deferred.begun != mine->deferred.ended) {
+            std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in look()
+            mine->deferred.ended.add(1);
         }
         return mine;
     }
@@ -326,6 +338,8 @@ private:
 
     // After collect() returned null: for a thread without memory for a cache. False when there are no objects.
     [[nodiscard]] bool take_kept(deferred& next) noexcept {
+        if (m_kept == nullptr) [[likely]]  // a hint
+            return false;
         scoped_lock const lock(m_core.caches());
         deferred_queue* const first = m_kept;
         if (first == nullptr) return false;
@@ -360,6 +374,7 @@ private:
 
     pool_core& m_core;
     observed<deferred_queue*> m_kept;  // none of them is empty
+    std::uint64_t m_destroyed = 0;     // by threads that have ended
     observed<bool> m_is_closed;
 };
 

@@ -374,7 +374,7 @@ inline void finish_now(deferred d) noexcept {
 
 // The pool calls this for an allocation that found no memory: see pool/core.hpp. Destroys some of the objects that are deferred on this
 // stack; that does not nest: an allocation in one of their destructors destroys no objects of the same record.
-inline bool relieve_pressure(pool_core& core, std::uint64_t& waits) noexcept {
+inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
     for (outermost_drop* drop = t_teardown().find(stack_pointer()); drop != nullptr; drop = drop->outer) {
         if (drop->is_relieving || drop->queue.empty()) continue;
         drop->is_relieving = true;
@@ -383,7 +383,7 @@ inline bool relieve_pressure(pool_core& core, std::uint64_t& waits) noexcept {
         return true;
     }
     pool_extension* const deferred_here = core.is_incremental() ? core.extension() : nullptr;
-    return deferred_here != nullptr && deferred_here->relieve(waits);
+    return deferred_here != nullptr && deferred_here->relieve(seen);
 }
 
 inline void install_hooks() noexcept {

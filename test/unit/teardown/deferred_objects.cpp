@@ -57,7 +57,7 @@ protected:
     [[nodiscard]] deferred_objects& store() {
         return *static_cast<deferred_objects*>(test::core_of(*pool).extension());
     }
-    [[nodiscard]] bool is_any_left() { return store().is_any_left(); }
+    [[nodiscard]] bool is_any_left() { return store().look().is_any_left; }
     void close() { owner.reset(); }
     // Runs `work` on a thread whose deferred objects, and younger thread_local objects, are gone.
     template <class Work>
@@ -81,15 +81,21 @@ protected:
     test::sleeper other;
 };
 
-TEST_F(deferred_objects_test, tells_what_is_left) {
+TEST_F(deferred_objects_test, tells_what_is_left_and_how_many_were_destroyed) {
     pool->drain();
     EXPECT_FALSE(is_any_left());
-    drop([&] { EXPECT_TRUE(is_any_left()) << "one is being destroyed, one is deferred"; });
+    auto const before = store().look().destroyed;
+    drop([&] {
+        EXPECT_TRUE(is_any_left()) << "one is being destroyed, one is deferred";
+        EXPECT_EQ(store().look().destroyed, before);
+    });
     other.run([&] { drop(); });
     EXPECT_TRUE(is_any_left());
     EXPECT_EQ(pool->drain(1), 1U);
+    EXPECT_EQ(store().look().destroyed, before + 1);
     EXPECT_TRUE(is_any_left());
     other.run([&] { EXPECT_EQ(pool->drain(1), 1U); });
+    EXPECT_EQ(store().look().destroyed, before + 2);
     EXPECT_FALSE(is_any_left());
 }
 
@@ -103,6 +109,29 @@ TEST_F(deferred_objects_test, does_not_count_on_what_a_waiting_thread_is_destroy
         EXPECT_TRUE(is_any_left());
     });
     pool->drain();
+}
+
+TEST_F(deferred_objects_test, still_count_those_that_a_thread_which_has_ended_destroyed) {
+    pool->drain();
+    auto const before = store().look().destroyed;
+    std::thread([&] {
+        drop();
+        pool->drain();
+    }).join();
+    EXPECT_EQ(store().look().destroyed, before + 1);
+}
+
+// Nothing is left before or after, but the allocation had looked for memory while the object was being destroyed.
+TEST_F(deferred_objects_test, destroyed_between_two_looks_are_a_reason_to_look_for_memory_again) {
+    pool->drain();
+    std::uint64_t seen = ~std::uint64_t{0};
+    EXPECT_TRUE(store().relieve(seen));
+    other.run([&] {
+        drop();
+        pool->drain();
+    });
+    EXPECT_TRUE(store().relieve(seen));
+    EXPECT_FALSE(store().relieve(seen));
 }
 
 TEST_F(deferred_objects_test, lets_a_thread_that_can_defer_nothing_destroy_what_others_did) {
