@@ -42,7 +42,11 @@ public:
         Recycler::of(s).recycle(s);
     }
 
-    [[nodiscard]] bool operator==(control_allocator const&) const noexcept = default;
+    template <class V>
+    [[nodiscard]] friend bool operator==(control_allocator const& a,
+                                         control_allocator<V, Recycler> const& b) noexcept {
+        return a.m_slot == b.m_slot;
+    }
 
 private:
     template <class, class>

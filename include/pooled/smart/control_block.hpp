@@ -276,7 +276,11 @@ public:
         detail::drop_shared_slow<Origin::k_is_immediate>(const_cast<object*>(p), type, g_tag_of<type>);
     }
 
-    [[nodiscard]] bool operator==(shared_block_of const&) const noexcept = default;
+    template <class Other>
+    [[nodiscard]] friend constexpr bool operator==(shared_block_of const&,
+                                                   shared_block_of<Other, Origin> const&) noexcept {
+        return true;
+    }
 };
 
 // The allocator of the default pool. Its name is a part of each control block's: a short one saves 30 bytes a type.
