@@ -100,37 +100,37 @@ template <class T, class... Count>
 template <class T, class Element, class... Args>
 [[nodiscard]] std::shared_ptr<detail::tailed<T, Element>> make_shared_with_tail(std::size_t count,
                                                                                 Args&&... args) {
-    return detail::make_with_tail<detail::by_shared, T, Element>(detail::in_default_pool(), count,
-                                                                 std::forward<Args>(args)...);
+    return detail::make<detail::by_shared, detail::tailed<T, Element>>(
+        detail::in_default_pool(), detail::tail_of<Element>(count), std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] std::shared_ptr<detail::tailed<T, Element>>
 make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    return detail::make_with_tail<detail::by_shared, T, Element, detail::for_overwrite>(
-        detail::in_default_pool(), count, std::forward<Args>(args)...);
+    return detail::make<detail::by_shared, detail::tailed<T, Element>>(
+        detail::in_default_pool(), detail::raw_tail<Element>(count), std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] unique_ptr<detail::tailed<T, Element>> make_unique_with_tail(std::size_t count,
                                                                            Args&&... args) {
-    return detail::make_with_tail<detail::by_unique, T, Element>(detail::in_default_pool(), count,
-                                                                 std::forward<Args>(args)...);
+    return detail::make<detail::by_unique, detail::tailed<T, Element>>(
+        detail::in_default_pool(), detail::tail_of<Element>(count), std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] unique_ptr<detail::tailed<T, Element>> make_unique_with_tail_for_overwrite(std::size_t count,
                                                                                          Args&&... args) {
-    return detail::make_with_tail<detail::by_unique, T, Element, detail::for_overwrite>(
-        detail::in_default_pool(), count, std::forward<Args>(args)...);
+    return detail::make<detail::by_unique, detail::tailed<T, Element>>(
+        detail::in_default_pool(), detail::raw_tail<Element>(count), std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] rc_ptr<detail::tailed<T, Element>> make_rc_with_tail(std::size_t count, Args&&... args) {
-    return detail::make_with_tail<detail::by_rc<>, T, Element>(detail::in_default_pool(), count,
-                                                               std::forward<Args>(args)...);
+    return detail::make<detail::by_rc<>, detail::tailed<T, Element>>(
+        detail::in_default_pool(), detail::tail_of<Element>(count), std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] rc_ptr<detail::tailed<T, Element>> make_rc_with_tail_for_overwrite(std::size_t count,
                                                                                  Args&&... args) {
-    return detail::make_with_tail<detail::by_rc<>, T, Element, detail::for_overwrite>(
-        detail::in_default_pool(), count, std::forward<Args>(args)...);
+    return detail::make<detail::by_rc<>, detail::tailed<T, Element>>(
+        detail::in_default_pool(), detail::raw_tail<Element>(count), std::forward<Args>(args)...);
 }
 
 // pool.make_shared<T>(...) in the form of std::allocate_shared. The latter also works, with a pool_allocator, but its control

@@ -47,9 +47,8 @@
 POOLED_BEGIN_DETAIL
 
 struct recycle_limits {
-    std::size_t bound;  // objects at most
-    std::size_t
-        growth;  // how many are built at a time; 0: who derives from the list does so, and calls add_idle()
+    std::size_t bound;   // objects at most
+    std::size_t growth;  // how many are built at a time; 0: who derives from the list builds them
     double growth_factor = 1;
     std::size_t object_bytes = 0;
     std::size_t node_at = 0;       // bytes from an object's address to its node
@@ -159,7 +158,7 @@ public:
 
 protected:
     ~recycle_list() = default;
-    // Objects that are idle from now on.
+    // Objects that are idle from now on, of a list whose growth is 0.
     POOLED_API void add_idle(recycle_stack& built) noexcept;
     // Until there are `count`, or memory has run out. Throws what building an object throws; what upstream throws, std::bad_alloc only if
     // `all` are needed.
@@ -353,7 +352,11 @@ private:
     template <class More>
     [[nodiscard]] POOLED_ALWAYS_INLINE std::size_t claim(More&& more) noexcept;
     void unclaim(std::size_t count) noexcept {
-        m_objects.fetch_sub(detail::smaller(count, objects()), std::memory_order_relaxed);
+        if (count != 0) m_objects.fetch_sub(detail::smaller(count, objects()), std::memory_order_relaxed);
+    }
+    // acq_rel: what others did happens before the end, in which exchange_extension() waits for the thread that has the lock.
+    void drop_references(std::size_t count) noexcept {
+        if (m_references.fetch_sub(count, std::memory_order_acq_rel) == count) end();
     }
     // Takes the lock. False: it did not, because another thread has it and does not run, and `apart()` did without.
     template <class Apart>
@@ -402,7 +405,8 @@ private:
     observed<std::size_t> m_high_water;
     atomic<std::uint64_t> m_built{0};     // ever
     atomic<std::size_t> m_references{1};  // objects that exist, and m_others. The last one ends the list
-    observed<std::size_t> m_others{1};    // objects in use that were forgotten, and the pool's handle
+    observed<std::size_t> m_others{1};    // objects that were forgotten, and the pool's handle
+    atomic<std::size_t> m_others_gone{0};
     std::uint32_t m_first_counted = k_generation;  // the oldest generation of objects that are not forgotten
     deferred_list m_left;                          // of this generation, or never acquired
     atomic<std::size_t> m_left_size{0};

@@ -300,26 +300,16 @@ POOLED_CODE void recycle_list::put(void* p) noexcept {
     remove(generation);
 }
 POOLED_CODE void recycle_list::remove(std::uint32_t generation) noexcept {
-    // Afterwards nobody asks how many there are. acq_rel: what others did happens before the end, in which exchange_extension() waits for the
-    // thread that has the lock.
-    if (m_core.is_closed()) {
-        if (m_references.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
-        return;
-    }
+    // As long as the pool is open, its handle keeps the list, and who closes it waits for threads in apart().
     auto const remove_apart = [&] {
-        // As long as the pool is open, its handle keeps the list.
-        if (m_core.is_closed() || is_forgotten(generation)) return false;
+        if (m_core.is_closed()) return false;
+        if (is_forgotten(generation)) return m_others_gone.fetch_add(1, std::memory_order_relaxed), true;
         m_references.fetch_sub(1, std::memory_order_relaxed);
         return unclaim(1), true;
     };
-    if (!lock_or([&] { return apart(remove_apart); })) return;
-    bool is_last = false;
-    {
-        section const own(*this);
-        is_forgotten(generation) ? m_others.subtract(1) : unclaim(1);
-        is_last = m_references.fetch_sub(1, std::memory_order_acq_rel) == 1;
-    }
-    if (is_last) end();
+    for (unsigned turn = 0; !m_core.is_closed(); platform::pause(turn++))
+        if (apart(remove_apart)) return;
+    drop_references(1);  // nobody asks any more how many there are
 }
 POOLED_CODE void recycle_list::renew(void* p) noexcept {
     node_of(p).set(m_limits.idle_count, m_generation);
@@ -328,10 +318,7 @@ POOLED_CODE void recycle_list::renew(void* p) noexcept {
 POOLED_CODE void recycle_list::reserve(std::size_t count) {
     thread_cache* const mine = attach();  // the first acquisition needs no memory for it
     std::size_t const more = claim([count](std::size_t now) { return count > now ? count - now : 0; });
-    if (mine != nullptr && m_core.caches().try_lock_for_a_moment()) {
-        section const own(*this);
-        grow(*mine);
-    }
+    if (try_scoped_lock const lock(m_core.caches(), false); lock && mine != nullptr) grow(*mine);
     recycle_stack built = build(more, true);
     std::size_t const missing = more - built.size();
     static_cast<void>(add(built, missing, false));
@@ -385,7 +372,7 @@ POOLED_CODE std::size_t recycle_list::discard(in_use what) noexcept {
 POOLED_CODE void recycle_list::close() noexcept {
     discard(in_use::close);
     m_core.close();
-    remove(k_none);
+    drop_references(1 + m_others_gone.load(std::memory_order_relaxed));
 }
 // Reads without stopping the owners: an object may be counted in two places at that moment. Beside a thread that has the lock and does not
 // run, those that are cached count as in use.

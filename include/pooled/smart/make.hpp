@@ -244,8 +244,8 @@ using by_unique = by_counted<unique_owner>;
 template <class Counting = among_threads>
 using by_rc = by_counted<rc_owner<Counting>>;
 
-// What the make_ functions do. `args`: of the constructor; for an array, its length if the type has none, and what each row is
-// initialised with.
+// What the make_ functions do. `args`: of the constructor, after the tail's length if T has a tail; for an array, its length if the type has
+// none, and what each row is initialised with.
 template <class By, class T, on_failure OnFailure = on_failure::throws, class Place, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE typename By::template pointer<T> make(Place place, Args&&... args) {
     if constexpr (std::is_bounded_array_v<T>)
@@ -254,18 +254,11 @@ template <class By, class T, on_failure OnFailure = on_failure::throws, class Pl
         return By::template make_array<T, OnFailure>(place, args...);
     else if constexpr (!detail::is_made_of<T, Args...>())
         return {};
-    else if constexpr (std::is_same_v<By, by_shared> && std::is_same_v<Place, in_default_pool>)
+    else if constexpr (std::is_same_v<By, by_shared> && std::is_same_v<Place, in_default_pool> &&
+                       !k_has_tail<T>)
         return std::allocate_shared<T>(std_block(), std::forward<Args>(args)...);
     else
         return By::template make_object<T, OnFailure>(place, std::forward<Args>(args)...);
-}
-
-template <class By, class T, class Element, class Initial = by_value,
-          on_failure OnFailure = on_failure::throws, class Place, class... Args>
-[[nodiscard]] POOLED_ALWAYS_INLINE typename By::template pointer<tailed<T, Element>>
-make_with_tail(Place place, std::size_t count, Args&&... args) {
-    return By::template make_object<tailed<T, Element>, OnFailure>(
-        place, tail_length<std::remove_const_t<Element>, Initial>{count, {}}, std::forward<Args>(args)...);
 }
 
 POOLED_END_DETAIL

@@ -101,36 +101,30 @@ public:
     template <class T, class Element, class... Args>
     [[nodiscard]] std::shared_ptr<tailed<T, Element>> make_shared_with_tail(std::size_t count,
                                                                             Args&&... args) {
-        return detail::make_with_tail<by_shared, T, Element>(self().place(), count,
-                                                             std::forward<Args>(args)...);
+        return make_shared<tailed<T, Element>>(tail_of<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] std::shared_ptr<tailed<T, Element>> make_shared_with_tail_for_overwrite(std::size_t count,
                                                                                           Args&&... args) {
-        return detail::make_with_tail<by_shared, T, Element, for_overwrite>(self().place(), count,
-                                                                            std::forward<Args>(args)...);
+        return make_shared<tailed<T, Element>>(raw_tail<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] unique_ptr<tailed<T, Element>> make_unique_with_tail(std::size_t count, Args&&... args) {
-        return detail::make_with_tail<by_unique, T, Element>(self().place(), count,
-                                                             std::forward<Args>(args)...);
+        return make_unique<tailed<T, Element>>(tail_of<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] unique_ptr<tailed<T, Element>> make_unique_with_tail_for_overwrite(std::size_t count,
                                                                                      Args&&... args) {
-        return detail::make_with_tail<by_unique, T, Element, for_overwrite>(self().place(), count,
-                                                                            std::forward<Args>(args)...);
+        return make_unique<tailed<T, Element>>(raw_tail<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] own_rc_ptr<tailed<T, Element>> make_rc_with_tail(std::size_t count, Args&&... args) {
-        return detail::make_with_tail<by_own_rc, T, Element>(self().place(), count,
-                                                             std::forward<Args>(args)...);
+        return make_rc<tailed<T, Element>>(tail_of<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] own_rc_ptr<tailed<T, Element>> make_rc_with_tail_for_overwrite(std::size_t count,
                                                                                  Args&&... args) {
-        return detail::make_with_tail<by_own_rc, T, Element, for_overwrite>(self().place(), count,
-                                                                            std::forward<Args>(args)...);
+        return make_rc<tailed<T, Element>>(raw_tail<Element>(count), std::forward<Args>(args)...);
     }
 
     // The same; an empty pointer when the pool is exhausted or upstream has no more. What the constructor throws is still
@@ -188,37 +182,31 @@ public:
     template <class T, class Element, class... Args>
     [[nodiscard]] std::shared_ptr<tailed<T, Element>> try_make_shared_with_tail(std::size_t count,
                                                                                 Args&&... args) {
-        return detail::make_with_tail<by_shared, T, Element, by_value, returns_empty>(
-            self().place(), count, std::forward<Args>(args)...);
+        return try_make_shared<tailed<T, Element>>(tail_of<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] std::shared_ptr<tailed<T, Element>>
     try_make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-        return detail::make_with_tail<by_shared, T, Element, for_overwrite, returns_empty>(
-            self().place(), count, std::forward<Args>(args)...);
+        return try_make_shared<tailed<T, Element>>(raw_tail<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] unique_ptr<tailed<T, Element>> try_make_unique_with_tail(std::size_t count,
                                                                            Args&&... args) {
-        return detail::make_with_tail<by_unique, T, Element, by_value, returns_empty>(
-            self().place(), count, std::forward<Args>(args)...);
+        return try_make_unique<tailed<T, Element>>(tail_of<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] unique_ptr<tailed<T, Element>> try_make_unique_with_tail_for_overwrite(std::size_t count,
                                                                                          Args&&... args) {
-        return detail::make_with_tail<by_unique, T, Element, for_overwrite, returns_empty>(
-            self().place(), count, std::forward<Args>(args)...);
+        return try_make_unique<tailed<T, Element>>(raw_tail<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] own_rc_ptr<tailed<T, Element>> try_make_rc_with_tail(std::size_t count, Args&&... args) {
-        return detail::make_with_tail<by_own_rc, T, Element, by_value, returns_empty>(
-            self().place(), count, std::forward<Args>(args)...);
+        return try_make_rc<tailed<T, Element>>(tail_of<Element>(count), std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] own_rc_ptr<tailed<T, Element>> try_make_rc_with_tail_for_overwrite(std::size_t count,
                                                                                      Args&&... args) {
-        return detail::make_with_tail<by_own_rc, T, Element, for_overwrite, returns_empty>(
-            self().place(), count, std::forward<Args>(args)...);
+        return try_make_rc<tailed<T, Element>>(raw_tail<Element>(count), std::forward<Args>(args)...);
     }
 
 private:

@@ -104,6 +104,15 @@ namespace detail {
 template <class T, class Element>
 using tailed = std::conditional_t<std::is_const_v<T>, with_tail<std::remove_cv_t<T>, Element> const,
                                   with_tail<T, Element>>;
+// The first argument of its constructor: how many elements, value-initialised or default-initialised.
+template <class Element>
+[[nodiscard]] constexpr auto tail_of(std::size_t count, by_value const& initial = {}) noexcept {
+    return tail_length<std::remove_const_t<Element>, by_value>{count, initial};
+}
+template <class Element>
+[[nodiscard]] constexpr auto raw_tail(std::size_t count, for_overwrite const& initial = {}) noexcept {
+    return tail_length<std::remove_const_t<Element>, for_overwrite>{count, initial};
+}
 
 }  // namespace detail
 

@@ -462,10 +462,8 @@ TEST_F(locked_list, that_is_held_when_a_forgotten_object_is_released_keeps_the_b
     auto const all = acquire(objects, 2);
     EXPECT_NE(all.back(), nullptr);
     test::preempted_holder holder(caches_of(objects));
-    std::thread releases([&] { forgotten.clear(); });
-    std::this_thread::sleep_for(k_long);
+    std::thread([&] { forgotten.clear(); }).join();
     EXPECT_TRUE(holder.leave());
-    releases.join();
     EXPECT_EQ(objects.try_acquire(), nullptr);
     EXPECT_TRUE(test::is_valid(objects));
 }

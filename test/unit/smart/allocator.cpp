@@ -383,4 +383,11 @@ TYPED_TEST(pool_allocator_on, a_pool_moves_element_by_element_into_another_pool)
     EXPECT_TRUE(this->b.owns(&into.front()));
 }
 
+// An allocator is compared with one that was rebound: [allocator.requirements].
+static_assert([] {
+    using pooled::detail::shared_block_of;
+    shared_block_of<char, pooled::detail::from_default> const a;
+    return a == shared_block_of<int, pooled::detail::from_default>(a);
+}());
+
 }  // namespace

@@ -121,6 +121,19 @@ TEST_F(deferred_objects_test, still_count_those_that_a_thread_which_has_ended_de
     EXPECT_EQ(store().look().destroyed, before + 1);
 }
 
+// Nothing is left before or after, but the allocation had looked for memory while the object was being destroyed.
+TEST_F(deferred_objects_test, destroyed_between_two_looks_are_a_reason_to_look_for_memory_again) {
+    pool->drain();
+    std::uint64_t seen = ~std::uint64_t{0};
+    EXPECT_TRUE(store().relieve(seen));
+    other.run([&] {
+        drop();
+        pool->drain();
+    });
+    EXPECT_TRUE(store().relieve(seen));
+    EXPECT_FALSE(store().relieve(seen));
+}
+
 TEST_F(deferred_objects_test, lets_a_thread_that_can_defer_nothing_destroy_what_others_did) {
     pool->drain();
     other.run([&] { drop([&] { EXPECT_TRUE(is_any_left()); }); });
