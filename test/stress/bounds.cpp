@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -217,6 +218,52 @@ TEST_F(bounds_stress, large_and_small_blocks_contend_within_the_bound) {
     EXPECT_TRUE(test::is_valid(pool));
     pool.trim();
     EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+// Each block that a thread has cached is in its cache or in the list until it has ended.
+TEST(bounds_stress_of_large_blocks, a_free_block_is_found_while_threads_end_that_cached_some) {
+    constexpr std::size_t k_bytes = std::size_t{1} << 20;
+    pooled::pool pool{{.max_bytes = std::size_t{24} << 20}};
+    test::held_blocks all(pool, k_bytes);
+    std::atomic<std::size_t> tokens{all.take_all()};
+    all.give_back();
+    std::array<std::atomic<void*>, 32> slots{};
+    std::atomic<std::size_t> lies{0};
+    auto const drop = [&](void* p) {
+        if (p == nullptr) return;
+        pool.deallocate(p, k_bytes);
+        tokens.fetch_add(1, std::memory_order_release);
+    };
+    // Some only allocate, some only deallocate, so that the pool leaves its bound again and again.
+    auto const work = [&](std::size_t index, std::size_t count) {
+        dice r(index);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (index % 3 != 1) {
+                std::size_t seen = tokens.load(std::memory_order_relaxed);
+                while (seen != 0 &&
+                       !tokens.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire)) {}
+                void* const p = seen != 0 ? pool.try_allocate(k_bytes) : nullptr;
+                if (seen != 0 && p == nullptr) ++lies, ++tokens;
+                if (r.below(8) == 0)
+                    drop(p);
+                else if (p != nullptr)
+                    drop(slots[r.below(slots.size())].exchange(p));
+            }
+            if (index % 3 != 0) drop(slots[r.below(slots.size())].exchange(nullptr));
+        }
+    };
+    on_threads(8, [&](std::size_t index) {
+        std::size_t const count = scaled(600, 20);
+        for (std::size_t i = 0; i < count; ++i) {
+            std::thread([&] { work(index + 31 * i, index % 2 != 0 ? 400 : 20'000); }).join();
+            work(index + 31 * i + 1, 3'000);
+        }
+    });
+    for (std::atomic<void*>& slot : slots)
+        drop(slot);
+    EXPECT_EQ(lies, 0U) << "\"exhausted\" was said while a block was free";
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_EQ(all.take_all(), tokens) << "blocks were lost";
 }
 
 TEST_F(bounds_stress, what_a_thread_has_freed_is_there_for_it_whatever_others_ask_for) {

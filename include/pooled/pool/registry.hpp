@@ -334,14 +334,15 @@ inline void registry::free_closed_caches() noexcept {
 }
 
 // Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
-// block keeps its core alive. False: none.
+// block keeps its core alive. False: none; or the pool is bounded, and a search for the last free block would not find one that is in no cache.
 inline bool registry::return_large(thread_cache& cache) noexcept {
     void* block = nullptr;
     class_index c = k_first_large;
     {
         far_pass const pass(cache.pool_id);
         if (!pass || !cache.gate.enter()) return false;
-        while (c < k_class_count && (block = cache.pop(c)) == nullptr)
+        bool const is_bounded = cache.core->memory().from().is_bounded();
+        while (!is_bounded && c < k_class_count && (block = cache.pop(c)) == nullptr)
             ++c;
         cache.gate.leave();
     }
