@@ -131,47 +131,40 @@ POOLED_CODE void finish_shared(block_type const& type, void* block, bool is_obse
 #endif
 
 // The block of a control block in the default pool. Of objects with destructors, of which a program has hundreds of types, only the
-// allocation of the hot block is inlined, because a call takes a nanosecond (Intel Xeon). One function for all types of a size does the
-// rest. Others, which are messages and numbers, have all of it inlined.
+// allocation of a block that lies above the array's floor is inlined, because a call takes a nanosecond (Intel Xeon). One function for all
+// types of a size does the rest. Like operator new, they use the array without the hot block: which of a program's calls find one, no
+// processor predicts. Others, which are messages and numbers, have all of it inlined.
 template <class Object, std::size_t Bytes, std::size_t Align>
 inline constexpr bool k_has_shared_code =
     k_is_deferrable_type<Object> && k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
 
-[[nodiscard]] POOLED_NOINLINE inline void* allocate_shared_slow(thread_cache& cache, class_index c,
-                                                                std::size_t bytes, std::size_t align) {
-    void* const block = cache.classes[c].pop_array();
-    cache.gate.leave();
-    return block != nullptr ? block : allocate_slow_or_throw(nullptr, c, bytes, align);
-}
-// There is no hot block, or the gate is closed; the thread leaves it. Inlines the array's part, and ends with the calls: nothing is saved
-// on the stack.
+// The top is at the floor, or the gate is closed; the thread leaves it.
 template <std::size_t Bytes, std::size_t Align>
-[[nodiscard]] POOLED_COLD_PART void* allocate_shared_cold(gate& own) {
+[[nodiscard]] POOLED_COLD_PART void* allocate_shared_slow(gate& own) {
     constexpr class_index c = k_class_for<Bytes, Align>;
-    if (!own.is_open()) [[unlikely]] {
-        own.leave();
-        return allocate_slow_or_throw(nullptr, c, Bytes, Align);
-    }
-    thread_cache& cache = detail::cache_of(own);
-    void* const block = cache.classes[c].pop_above_floor();
-    if (block == nullptr) [[unlikely]]
-        return detail::allocate_shared_slow(cache, c, Bytes, Align);
+    void* const block = own.is_open() ? detail::cache_of(own).classes[c].pop_array() : nullptr;
     own.leave();
-    return block;
+    return block != nullptr ? block : allocate_slow_or_throw(nullptr, c, Bytes, Align);
 }
-// It is no template, so that a compiler reads it once. `cold` is allocate_shared_cold of the class.
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, void* (*cold)(gate& own)) {
+// It is no template, so that a compiler reads it once. `slow` is allocate_shared_slow of the class.
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, void* (*slow)(gate& own)) {
     gate& own = in_default_pool::own_gate();
     if (own.enter_or_stay()) [[likely]] {
-        void* const hot = detail::cache_of(own).classes[c].pop_hot();
-        if (hot != nullptr) [[likely]] {
+        void* const block = detail::cache_of(own).classes[c].pop_above_floor();
+        if (block != nullptr) [[likely]] {
             own.leave();
-            return hot;
+            return block;
         }
     }
-    return cold(own);
+    return slow(own);
 }
 
+POOLED_COLD_PART inline void deallocate_shared_at_stop(void* block, class_index c,
+                                                       thread_cache& cache) noexcept {
+    bool const is_pushed = cache.classes[c].push_array(block);
+    cache.gate.leave();
+    if (!is_pushed) deallocate_past_cache(block, c, k_default_pool_id);
+}
 // Frees a block, or defers it if its object was deferred (is_block_awaited).
 template <std::size_t Bytes, std::size_t Align>
 POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
@@ -180,9 +173,25 @@ POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
     if (cache == nullptr) [[unlikely]]
         return is_block_awaited() ? detail::defer_shared_block(block, true)
                                   : detail::deallocate_past_cache(block, c, k_default_pool_id);
-    if (!cache->classes[c].push_hot(block)) [[unlikely]]
-        return detail::deallocate_to_array(block, thread_cache::offset_of(c), *cache);
+    if (!cache->classes[c].push_below_stop(block)) [[unlikely]]
+        return detail::deallocate_shared_at_stop(block, c, *cache);
     cache->gate.leave();
+}
+
+// Prefetches what the second word of an object that is about to be destroyed points to, if the object is longer than a list's node. Members
+// are destroyed in reverse order, so of several children the first one is needed last, and a std::shared_ptr has two words. No branch: a word
+// that is no address has no effect. Assembly, as the word may be indeterminate.
+template <std::size_t Bytes>
+POOLED_ALWAYS_INLINE void prefetch_child([[maybe_unused]] void const volatile* object) noexcept {
+#if defined(__x86_64__) && !defined(__ILP32__)
+    using any_word [[gnu::may_alias]] = std::uintptr_t const volatile;
+    if constexpr (k_has_cache && Bytes > 32) {
+        std::uintptr_t word = 0;
+        asm volatile("{movq %1, %0|mov %0, %1}\n\t{prefetcht0 (%0)|prefetcht0 [%0]}"
+                     : "=r"(word)
+                     : "m"(static_cast<any_word*>(object)[1]));
+    }
+#endif
 }
 
 // Called when the last owner is gone, and not known to be safe within the destructor that drops the object. In each file: the table of
@@ -238,7 +247,7 @@ public:
             "pooled: this standard library's control block is not as standard_control_block.hpp says");
         if constexpr (Origin::k_is_default && k_has_shared_code<object, sizeof(T), alignof(T)>)
             return static_cast<T*>(detail::allocate_shared(
-                k_class_for<sizeof(T), alignof(T)>, detail::allocate_shared_cold<sizeof(T), alignof(T)>));
+                k_class_for<sizeof(T), alignof(T)>, detail::allocate_shared_slow<sizeof(T), alignof(T)>));
         else if constexpr (Origin::k_is_default)
             return static_cast<T*>(detail::allocate_or_throw(
                 in_default_pool{}, k_class_for<sizeof(T), alignof(T)>, sizeof(T), alignof(T)));
@@ -269,8 +278,10 @@ public:
     template <class Other>
         requires k_is_deferrable_type<Other>
     POOLED_ALWAYS_INLINE void destroy(Other* p) noexcept {
-        if (Origin::k_is_immediate && detail::may_recurse()) [[likely]]
+        if (Origin::k_is_immediate && detail::may_recurse()) [[likely]] {
+            detail::prefetch_child<sizeof(Other)>(p);
             return std::destroy_at(p);
+        }
         using object = std::remove_cv_t<Other>;
         constexpr block_type const& type = shared_type<object, Origin>::k_type;
         detail::drop_shared_slow<Origin::k_is_immediate>(const_cast<object*>(p), type, g_tag_of<type>);
