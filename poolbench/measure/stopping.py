@@ -28,6 +28,7 @@ from poolbench.results.read import ENOUGH, MOVED, hand_over
 NEAR = 1.25  # times the median of the fastest: a malloc with a run below it may be the fastest itself
 FEWEST = 4  # runs of such a cell, whatever they take: with three of another one they may decide
 DECIDING = 10  # runs of a cell that decides a row: a few that agree by chance may all be of one mode
+JUDGED_AGAIN = 1.05  # times as many runs of a row: it is judged again, which takes as long as a run of 30 ms
 MOST_TIMES = 16  # as many runs as a row has are thought to decide it, however wide the interval of a few is
 
 
@@ -61,7 +62,7 @@ class State:
     judged: tuple[int, float] | None = None  # at how many runs, and for which precision, `narrow` was found
     narrow: bool = False
     words: list[float] = field(default_factory=list)  # `hand_over` of each run
-    row: tuple[list[int], Wanted] | None = None  # of ours: of how many runs each what was found wanting in its row
+    row: tuple[int, Wanted] | None = None  # of ours: at how many runs of its row, and what was found
     other: State | None = None  # the same cell of the other executable, where two are compared
 
     def add(self, sample: dict, seconds: float) -> None:
@@ -149,8 +150,8 @@ def _wanted(states: list[State]) -> list[Wanted]:
     for row in rows.values():
         row.sort(key=lambda state: not state.is_ours)
         if row[0].is_ours and len(row) > 1:
-            runs = [state.runs for state in row]
-            if row[0].row is None or row[0].row[0] != runs:
+            runs = sum(state.runs for state in row)
+            if row[0].row is None or row[0].row[0] * JUDGED_AGAIN < runs:
                 row[0].row = runs, _judge(row, limit)
             found.append(row[0].row[1])
     return found
