@@ -13,10 +13,9 @@ import numpy as np
 from poolbench.analysis import stats
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import ALL, TIME, Where
-from poolbench.results.read import MOVED, Results, hand_over, is_figure
+from poolbench.results.read import ENOUGH, MOVED, Results, hand_over, is_figure
 
 WORST = "_worst"
-ENOUGH = 3  # samples of a cell: fewer have no interval
 Rows = list[dict]  # of the cell, its fields, measure, values, n (runs), median, low, high
 
 

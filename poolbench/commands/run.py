@@ -39,7 +39,7 @@ Profile = enum.StrEnum("Profile", "quick full smoke")
 # When to stop, and seconds that a process run may take. On a slow machine the least count alone takes more than the
 # budget; on a quick one the budget makes intervals narrower.
 DEFAULTS = {
-    Profile.quick: (Rule(3, 40, 0.02, 570.0), 60.0),
+    Profile.quick: (Rule(3, 100, 0.02, 570.0), 60.0),
     Profile.full: (Rule(5, 10, 0.01), 3600.0),
     Profile.smoke: (Rule(1, 1, 1.0), 60.0),
 }

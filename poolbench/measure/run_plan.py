@@ -74,19 +74,20 @@ def measure(plan: RunPlan, states: list[State], store: Store, progress: Progress
     while chosen := stopping.next_round(states, plan.rule, plan.seed):
         for state in chosen:
             progress.step(runs, stopping.seconds_left(states, plan.rule), failed, str(state.cell))
-            program = plan.program(state.cell)
+            program, seconds = plan.program(state.cell), 0.0
             for _ in range(1 + AGAIN):
                 result = take(state.cell, program, mallocs[state.cell.malloc], plan.limit)
+                seconds += result.seconds
                 word = hand_over(result.sample or {})
                 least = min(least, word or least)
                 if word <= MOVED * least:
                     break
             what = {"cell": state.cell.to_record(), **about, "program": program.sha256}
-            what["wall_seconds"] = round(result.seconds, 3)
+            what["wall_seconds"] = round(seconds, 3)
             runs += 1
             if result.sample is not None:
                 store.append(record.line("sample", **what, **result.sample))
-                state.add(result.sample, result.seconds)
+                state.add(result.sample, seconds)
             else:
                 state.failure = result.failure
                 failed += 1

@@ -3,25 +3,33 @@
 
 first     `least` samples of every cell, then as many of those that decide a row of the summary as a verdict needs,
           whatever it takes
-then      more of the cells that are not settled, as long as the budget lasts: those that decide a row of the summary
-          before all others, and ten at least; when it does not suffice for a round of all of them, the quickest go
-          on: a second buys more there
+then      as long as the budget lasts, more of the rows that are not decided: of as many rows as can be decided with
+          what is left, those first that take least
+last      more of the cells that are not settled; when the budget does not suffice for a round of all of them, the
+          quickest go on: a second buys more there
+decided   ours and the mallocs that may be the fastest have ten runs each, and the interval of their quotient shows a
+          verdict and is narrower than the margin, or than the quotient is far from 1. That is half of what the verdict
+          needs, so that it hardly hangs on when it was looked at; on which side of 1 it lies makes no difference
 settled   the interval of the median is narrow enough; of two executables, that of the median of their quotients: run k
           of both are neighbours in time, so a quotient is free of what both met
 """
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from poolbench.plan.cell import Cell
+from poolbench.results.read import ENOUGH, MOVED, hand_over
 
 NEAR = 1.25  # times the median of the fastest: a malloc with a run below it may be the fastest itself
 FEWEST = 4  # runs of such a cell, whatever they take: with three of another one they may decide
 DECIDING = 10  # runs of a cell that decides a row: a few that agree by chance may all be of one mode
+JUDGED_AGAIN = 1.05  # times as many runs of a row: it is judged again, which takes as long as a run of 30 ms
+MOST_TIMES = 16  # as many runs as a row has are thought to decide it, however wide the interval of a few is
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,14 @@ class Rule:
     most: int = 30
     precision: float = 0.02  # half the width of the interval, as a share of the median
     budget: float = float("inf")  # seconds of measuring, all sessions of a file together
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What may decide a row of the summary."""
+
+    states: list[State]  # ours, and the mallocs that may be the fastest
+    more: float  # runs of each; none when it is decided
 
 
 @dataclass
@@ -45,6 +61,8 @@ class State:
     failure: dict | None = None
     judged: tuple[int, float] | None = None  # at how many runs, and for which precision, `narrow` was found
     narrow: bool = False
+    words: list[float] = field(default_factory=list)  # `hand_over` of each run
+    row: tuple[int, Wanted] | None = None  # of ours: at how many runs of its row, and what was found
     other: State | None = None  # the same cell of the other executable, where two are compared
 
     def add(self, sample: dict, seconds: float) -> None:
@@ -52,6 +70,12 @@ class State:
         self.seconds.append(seconds)
         value = sample.get("figures", {}).get(self.measure, sample["ns_per_op"])
         self.values.append(float(value))
+        self.words.append(hand_over(sample))
+
+    def compared(self, limit: float) -> list[float]:
+        """As `estimate.collect` has them: without runs while the processors were further apart."""
+        near = [value for value, word in zip(self.values, self.words, strict=False) if word <= limit]
+        return near if len(near) >= ENOUGH else self.values
 
     def cost(self, otherwise: float = 1.0) -> float:
         """Seconds that the next run is expected to take."""
@@ -95,18 +119,65 @@ def settled(state: State, rule: Rule) -> bool:
     return state.narrow
 
 
-def contested(states: list[State]) -> list[State]:
-    """Of each row of the summary ours, and the mallocs that may be the fastest: one quick run is enough."""
+def _judge(row: list[State], limit: float) -> Wanted:
+    import numpy as np
+
+    from poolbench.analysis import headlines, stats
+
+    ours, *theirs = ({"median": statistics.median(v), "values": v} for v in (state.compared(limit) for state in row))
+    found = sorted(zip(theirs, row[1:], strict=True), key=lambda each: each[0]["median"])
+    near = [(each, state) for each, state in found if min(each["values"]) <= NEAR * found[0][0]["median"]]
+    bounds = stats.all_intervals(np.median, [each["values"] for each, _ in near])
+    few = (state.runs < FEWEST or low <= bounds[0][1] for (_, state), (low, _) in zip(near, bounds, strict=True))
+    states = [row[0], *(state for (_, state), may_be in zip(near, few, strict=True) if may_be)]
+    runs, times = min(state.runs for state in states), float(MOST_TIMES)
+    lead = headlines.lead("", [each for each, _ in near], ours)
+    if lead.low > 0 and lead.high < math.inf:
+        enough = max(math.log1p(headlines.MARGIN), abs(math.log(lead.ratio)))
+        times = min(times, (math.log(lead.high / lead.low) / enough) ** 2)
+    is_open = lead.verdict is headlines.Verdict.undecided
+    return Wanted(states, max(DECIDING - runs, runs * (times - 1), 1.0 if is_open else 0.0))
+
+
+def _wanted(states: list[State]) -> list[Wanted]:
+    """Of each row of the summary with ours and a malloc."""
+    limit = MOVED * min((word for state in states for word in state.words if word), default=0.0)
     rows: dict[str, list[State]] = defaultdict(list)
     for state in states:
-        if state.headline and state.values:
+        if state.headline and state.values and not state.failed:
             rows[state.headline].append(state)
     found = []
     for row in rows.values():
-        rivals = [statistics.median(state.values) for state in row if not state.is_ours]
-        if 0 < len(rivals) < len(row):
-            found += [s for s in row if s.is_ours or min(s.values) <= NEAR * min(rivals)]
+        row.sort(key=lambda state: not state.is_ours)
+        if row[0].is_ours and len(row) > 1:
+            runs = sum(state.runs for state in row)
+            if row[0].row is None or row[0].row[0] * JUDGED_AGAIN < runs:
+                row[0].row = runs, _judge(row, limit)
+            found.append(row[0].row[1])
     return found
+
+
+def contested(states: list[State]) -> list[State]:
+    """Of each row of the summary ours, and the mallocs that may be the fastest: of few runs one quick one is enough, of
+    more the interval must reach down to that of the fastest."""
+    return [state for each in _wanted(states) for state in each.states]
+
+
+def _of_rows(states: list[State], rule: Rule) -> list[State]:
+    """The cells of the rows that can all be decided within the budget, as far as can be told; of one at least."""
+    left, found = rule.budget - spent(states), []
+    for each in _wanted(states):
+        open_ = [state for state in each.states if state.runs < rule.most]
+        if each.more and open_:
+            once = sum(state.cost() for state in open_)
+            found.append((each.more * once, once, open_))
+    chosen: list[State] = []
+    for whole, once, open_ in sorted(found, key=lambda each: each[0]):
+        if once > left or (chosen and whole > left):
+            break
+        left -= whole
+        chosen += open_
+    return chosen
 
 
 def spent(states: list[State]) -> float:
@@ -136,8 +207,7 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
         fewest = min(s.runs for s in short)
         chosen = [s for s in short if s.runs == fewest]
     else:
-        of_rows = replace(rule, least=max(rule.least, min(DECIDING, rule.most)))
-        chosen = _within_budget(contested(states), states, of_rows) or _within_budget(states, states, rule)
+        chosen = _of_rows(states, rule) or _within_budget(states, states, rule)
     order = random.Random(f"{seed} {min((s.runs for s in chosen), default=0)}")
     order.shuffle(chosen)
     # Cells that differ in the executable alone are neighbours, in either order: they meet the same machine.

@@ -18,6 +18,7 @@ MACHINE = ("cpu", "cores", "memory_mib")  # by which files of one machine are kn
 COMPRESSED = ".xz"  # of a file that is read alone
 BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
 MOVED = 2  # times the least that a word took to the other processor: a hypervisor has put them further apart
+ENOUGH = 3  # samples of a cell that are compared alone, without those of such a time: fewer have no interval
 
 
 @dataclass

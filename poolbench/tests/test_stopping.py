@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 import io
+import random
 from dataclasses import replace
 
 import pytest
@@ -56,9 +57,9 @@ def test_the_cells_that_decide_a_row_of_the_summary_go_on_before_quicker_ones():
     assert next_round([ours, rival, slow, other], rule, 1) == [other]
 
 
-def of_a_row(name, runs, values):
-    made = state(name, runs, values=values)
-    made.headline, made.is_ours = "burst", name == "ours"
+def of_a_row(name, runs, values, row="burst", cost=1.0):
+    made = state(name, runs, cost, values)
+    made.headline, made.is_ours = row, name == "ours"
     return made
 
 
@@ -87,6 +88,69 @@ def test_a_row_gets_the_runs_that_a_verdict_needs_also_when_the_time_is_used_up(
     assert {s.cell.contender for s in next_round([ours, best, other], rule, 1)} == {"ours", "best"}
     ours.runs = best.runs = 4
     assert next_round([ours, best, other], rule, 1) == []
+
+
+def names(chosen):
+    return sorted(each.cell.contender for each in chosen)
+
+
+ABOUT_2 = [1.9, 2.0, 2.1, 1.95, 2.05]
+MUCH = Rule(least=3, most=400, budget=1000)
+
+
+def test_a_row_goes_on_until_its_interval_is_twice_as_narrow_as_the_verdict_needs():
+    near = [of_a_row("ours", 10, ABOUT_2), of_a_row("best", 10, [1.06 * x for x in ABOUT_2])]
+    assert names(next_round(near, MUCH, 1)) == ["best", "ours"]
+    far = [of_a_row("ours", 10, ABOUT_2), of_a_row("best", 10, [3 * x for x in ABOUT_2])]
+    assert contested(far) == far and next_round(far, replace(MUCH, precision=1), 1) == []
+
+
+def test_it_makes_no_difference_which_side_is_faster():
+    for factor in (1.02, 1.08, 1.2, 1.5):
+        other = [factor * x for x in ABOUT_2]
+        there = [of_a_row("ours", 10, ABOUT_2), of_a_row("best", 10, other)]
+        back = [of_a_row("ours", 10, other), of_a_row("best", 10, ABOUT_2)]
+        assert names(next_round(there, MUCH, 1)) == names(next_round(back, MUCH, 1))
+
+
+def test_a_malloc_whose_interval_lies_above_that_of_the_fastest_needs_no_more_runs():
+    row = [of_a_row("ours", 10, ABOUT_2), of_a_row("best", 10, ABOUT_2), of_a_row("slower", 10, [2.3, 2.4])]
+    assert names(next_round(row, MUCH, 1)) == ["best", "ours"]
+    few = [of_a_row("ours", 3, ABOUT_2), of_a_row("best", 3, ABOUT_2), of_a_row("slower", 3, [2.3, 2.4])]
+    assert names(contested(few)) == ["best", "ours", "slower"]
+
+
+def test_when_the_time_does_not_suffice_the_rows_go_on_that_take_least():
+    wide = [1.0, 2.0, 2.2, 2.4]
+    quick, slow = ([of_a_row(name, 12, wide, row, cost) for name in ("ours", "best")]
+                   for row, cost in (("quick", 0.01), ("slow", 1.0)))  # fmt: skip
+    spent = 24.24
+    assert next_round(slow + quick, replace(MUCH, budget=spent + 1.9), 1) and all(
+        each.headline == "quick" for each in next_round(slow + quick, replace(MUCH, budget=spent + 5), 1)
+    )
+    assert {each.headline for each in next_round(slow + quick, replace(MUCH, budget=1e6), 1)} == {"quick", "slow"}
+
+
+def test_both_sides_of_a_quotient_are_run_in_the_same_rounds():
+    rng = random.Random(1)
+    row = [of_a_row(name, 3, ABOUT_2) for name in ("ours", "best")]
+    while chosen := next_round(row, replace(MUCH, budget=200), 1):
+        assert names(chosen) == ["best", "ours"]
+        for each in chosen:
+            each.add({"ns_per_op": rng.uniform(1, 3)}, 1.0)
+    assert row[0].runs == row[1].runs > 10
+
+
+def test_runs_while_the_processors_were_further_apart_decide_no_row():
+    def moved(name, values):
+        made = of_a_row(name, 0, None)
+        for value, word in values:
+            made.add({"ns_per_op": value, "figures": {"hand_over_ns": word}}, 1.0)
+        return made
+
+    near, far = [(2.0, 27.0)] * 10, [(9.0, 170.0)] * 4
+    row = [moved("ours", near + far), moved("best", [(3.0, 27.0)] * 10 + far)]
+    assert next_round(row, replace(MUCH, precision=10), 1) == []
 
 
 def side(name, runs, values):
