@@ -15,7 +15,7 @@ from poolbench.commands import try_own
 from poolbench.errors import BadInput
 from poolbench.plan import program
 from poolbench.plan.selection import Selection
-from poolbench.system import mallocs, own, toolchains
+from poolbench.system import hardware, mallocs, own, toolchains
 from poolbench.system.toolchains import Probed
 from poolbench.tests import support
 from poolbench.tests.support import invoke
@@ -102,7 +102,8 @@ def test_paths_among_the_flags_are_made_absolute_and_the_linkers_are_told_apart(
 
 @pytest.fixture
 def run(header, tmp_path, monkeypatch):
-    def go(*words, name=own.TYPE, variants=("burst", "handoff")):
+    def go(*words, name=own.TYPE, variants=("burst", "handoff"), busy=0.0):
+        monkeypatch.setattr(hardware, "busy_share", lambda: busy)
         bench = support.fake_trial(tmp_path, name, variants)
         monkeypatch.setattr(own, "built", lambda asked, probed, say: program.load("gcc", bench))
         monkeypatch.setattr(toolchains, "probe", lambda toolchain: GCC)
@@ -118,6 +119,24 @@ def test_each_pattern_has_a_table_and_says_what_to_take(run, header):
     assert "my::Packet(1500), burst: 10,000 live" in result.stdout
     assert "my::Packet(1500), handoff: 10,000 live" in result.stdout
     assert result.stdout.count("take pooled::make_shared<T>(...).") == 2
+
+
+def test_what_a_busy_machine_measured_recommends_nothing(run, header):
+    asked = ("--type", "my::Packet", "--variant", "burst")
+    said = run(header, *asked, busy=0.5).stdout
+    assert "nothing is recommended: run it again while nothing else runs" in said
+    assert "take pooled" not in said and "preload" not in said
+    assert json.loads(run(header, *asked, "--json", busy=0.5).stdout)["patterns"]["burst"]["advice"] == []
+
+
+@pytest.mark.parametrize("command", ["try", "run", "real"])
+def test_a_results_file_that_cannot_be_written_is_said_before_a_build(header, monkeypatch, command):
+    """Also to root, to whom every directory seems to be writable."""
+    for builder, name in ((own, "built"), (own.build, "ensure"), (own.build, "alone"), (own.build, "run")):
+        monkeypatch.setattr(builder, name, lambda *_: pytest.fail("it was built"))
+    more = [header, "--type", "my::Packet"] if command == "try" else []
+    said = invoke(command, *more, "--output", "/proc/x.jsonl")
+    assert said.exit_code == 1 and "/proc/x.jsonl cannot be written: No such file or directory" in said.stderr
 
 
 def test_the_handles_of_both_are_measured_on_each_malloc(tmp_path):
