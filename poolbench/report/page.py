@@ -138,7 +138,7 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
         published=published.comparisons(judged.estimated),
         picture=chart.picture(timed) if any(row.over_best for row in timed) else None,
         summary=_summary(judged.headlines, judged.busy) if judged.headlines else None,
-        losses=_losses_sheet(lost) if judged.headlines else None,
+        losses=_losses_sheet(lost) if judged.headlines and not judged.busy else None,
         sections=_sections(groups),
         claims=judged.claims,
         last=findings.in_one(timed, judged.change, judged.busy),

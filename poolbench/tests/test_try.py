@@ -2,17 +2,19 @@
 """`poolbench try`: what it says of the user's code, and the command on a stand-in for the executable. That the patterns
 compile and are right is a part of the benchmark's smoke run."""
 
+import dataclasses
 import errno
 import json
 import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from poolbench.commands import try_own
-from poolbench.errors import BadInput
+from poolbench.errors import BadInput, Failed
 from poolbench.plan import program
 from poolbench.plan.selection import Selection
 from poolbench.system import hardware, mallocs, own, toolchains
@@ -127,6 +129,16 @@ def test_what_a_busy_machine_measured_recommends_nothing(run, header):
     assert "nothing is recommended: run it again while nothing else runs" in said
     assert "take pooled" not in said and "preload" not in said
     assert json.loads(run(header, *asked, "--json", busy=0.5).stdout)["patterns"]["burst"]["advice"] == []
+
+
+def test_how_long_a_build_takes_is_said_before_it(monkeypatch, tmp_path):
+    said, planned = [], "[0/2] x\n" + "".join(f"[{i}/9] Building\n" for i in range(1, 10))
+    monkeypatch.setattr(own.build, "configure", lambda command: None)
+    monkeypatch.setattr(own.build.subprocess, "run", lambda *_, **how: SimpleNamespace(stdout=planned))
+    monkeypatch.setattr(own.build, "run", lambda command: said.append("built") or False)
+    with pytest.raises(Failed):
+        own.build.alone(dataclasses.replace(GCC, seconds=1.0), tmp_path, "target", [], said.append)
+    assert said[0].startswith("building with gcc: 9 steps, about ") and said[1] == "built"
 
 
 @pytest.mark.parametrize("command", ["try", "run", "real"])
