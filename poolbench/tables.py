@@ -19,6 +19,7 @@ from poolbench.analysis.rows import Group as Cells
 from poolbench.options import colours
 from poolbench.plan.description import MAIN_TOOLCHAIN
 from poolbench.plan.selection import short
+from poolbench.system.mallocs import OURS as OURS_PRELOADED
 
 NONE = "–"
 PIPE_WIDTH = 10_000  # nothing is cut off where no terminal is
@@ -93,8 +94,16 @@ def lead_text(lead: Lead | None) -> str:
     return f"{times(lead)} {lead.verdict}" if lead else NONE
 
 
-def deciding(rows: Iterable[HeadlineRow]) -> str:
-    """The command that would decide what is undecided; empty when nothing is."""
+BUSY = (
+    "The machine was busy with other work, so nothing is recommended: run it again while nothing else runs, or with "
+    "more processes (--samples)."
+)
+
+
+def deciding(rows: Iterable[HeadlineRow], busy: bool = False) -> str:
+    """What would decide what is undecided; empty when nothing is."""
+    if busy:
+        return BUSY
     open_ = [r for r in rows for lead in (r.over_glibc, r.over_best) if lead and lead.verdict is Verdict.undecided]
     if not open_:
         return ""
@@ -103,13 +112,14 @@ def deciding(rows: Iterable[HeadlineRow]) -> str:
     return f"undecided: poolbench run -w {works} --samples {4 * runs} --fresh would halve the intervals"
 
 
-def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
+def summary_sheet(rows: Iterable[HeadlineRow], busy: bool = False) -> Sheet:
     """A row a work: make_shared on the mallocs, ours, the limit."""
     rows = list(rows)
     mallocs = list(dict.fromkeys(name for row in rows for name in row.mallocs))
     best = len(mallocs) > MOST_MALLOC_COLUMNS  # instead of all but glibc
     if best:
         mallocs = [name for name in mallocs if name == "glibc"]
+    preloaded = [OURS_PRELOADED] if any(row.preloaded for row in rows) else []
     handles = [name for name in OUR_HANDLES if any(name in row.ours for row in rows)]
     table = []
     for row in rows:
@@ -121,6 +131,7 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
                 lead_text(row.over_best) if row.over_best else f"not measured on {', '.join(row.not_measured)}",
                 *[number(row.mallocs[name]["median"]) if name in row.mallocs else NONE for name in mallocs],
                 *([f"{number(row.mallocs[row.best]['median'])} ({row.best})"] if best else []),
+                *([number(row.preloaded["median"]) if row.preloaded else NONE] if preloaded else []),
                 *[number(row.ours[name]["median"]) if name in row.ours else NONE for name in handles],
                 limit,
             ]
@@ -128,11 +139,11 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
     return Sheet(
         "Nanoseconds per object: std::make_shared on each malloc, and pooled",
         ["work", "glibc ÷ pooled", "best malloc ÷ pooled", *mallocs, *(["best malloc"] if best else []),
-         *[OUR_HANDLES[name] for name in handles], "limit"],
+         *preloaded, *[OUR_HANDLES[name] for name in handles], "limit"],
         table,
         "medians of interleaved process runs; in brackets the 95% interval of the quotient; glibc: the better of new "
         "and make_shared; even: all of the interval within 5%; ahead, behind: all of it above 1 or below; "
-        + (deciding(rows) or "nothing is undecided"),
+        + (deciding(rows, busy) or "nothing is undecided"),
         {"work", "glibc ÷ pooled", "best malloc ÷ pooled", "limit"},
     )  # fmt: skip
 

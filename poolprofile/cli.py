@@ -44,6 +44,8 @@ CommandArgument = argument(list[str], "The program and its arguments.", metavar=
 SamplesOption = option(int, "Replays of each variant, each in its own process.", metavar="N", min=3, max=1000)
 TopOption = option(int, "Number of types whose saving is measured.", metavar="N", min=1, max=50)
 OnlyOption = option(str | None, "Measure the saving only where 'TYPE at FILE:LINE' matches.", metavar="REGEX")
+SAME_WORK = 0.5  # of the processor time that was recorded: a run that takes less did something else
+CHECKED_SECONDS = 60.0  # a program that takes longer is not run again unasked
 NoReplayOption = option(bool, "Only count; do not predict savings.", "--no-replay")
 
 
@@ -126,6 +128,29 @@ def _savings(found, asked: Replays):
     return saving.conclude(found, planned, ranked, edited, times)
 
 
+def _checked(found, savings, command: list[str]) -> dict[str, float]:
+    """Malloc -> processor seconds of a run of the program itself: as it is, and on what the report would name. Empty
+    when it did something else than in the first run."""
+    from poolprofile import report
+
+    names = [name for name in dict.fromkeys((report.best_of(savings), mallocs.OURS)) if name in savings.of_malloc]
+    if not report.best_of(savings):
+        return {}
+    libraries = {malloc.name: malloc.path for malloc in mallocs.find()[0]}
+    if mallocs.OURS in names:
+        libraries[mallocs.OURS] = str(native.pooled_new(options.say))
+    runs = len(names) + 1
+    options.say(
+        f"running it again, as it is and on {' and '.join(names)}, to check the prediction: about "
+        f"{runs * found.seconds:,.0f} s (--no-check leaves it out)"
+    )
+    took = {name: launch.processor_seconds(command, libraries[name]) for name in (mallocs.DEFAULT, *names)}
+    if None in took.values() or took[mallocs.DEFAULT] < SAME_WORK * found.cpu_seconds:
+        options.complain("the prediction is not checked: run again, with no input, the program did something else")
+        return {}
+    return took
+
+
 def _origins(traces: list, kept: bool, again: bool) -> list[str]:
     """Of the recording; `again`: and of the replay, which is another measurement, perhaps on another machine."""
     first, rest = traces[0], len(traces) - 1
@@ -137,8 +162,17 @@ def _origins(traces: list, kept: bool, again: bool) -> list[str]:
     return [options.origin(Results(first.path, [each] if each else [], finished=True), name) for each, name in told]
 
 
-def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, again: bool = False) -> None:
-    """`asked` None: nothing is replayed. `kept`: the traces are files of the user's; `again`: recorded earlier."""
+def _report(
+    traces: list,
+    asked: Replays | None,
+    as_json: bool,
+    kept: bool,
+    again: bool = False,
+    check: bool | None = False,
+    command: list[str] | None = None,
+) -> None:
+    """`asked` None: nothing is replayed. `kept`: the traces are files of the user's; `again`: recorded earlier.
+    `check`: run the command once more, None: if that does not take long."""
     from poolprofile import report
 
     found = _census(traces)
@@ -148,18 +182,22 @@ def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, agai
             "a longer run, or a larger input, shows more"
         )
     origins = _origins(found.traces, kept, again and asked is not None)
-    savings, failed = None, ""
+    busy = any("BUSY" in origin for origin in origins)
+    savings, failed, checked = None, "", {}
     if asked:
         try:
             savings = _savings(found, asked)
             failed = "" if savings else "too few calls were recorded in the windows: run it longer for a prediction"
+            short = found.seconds <= CHECKED_SECONDS
+            if savings and command and not busy and (short if check is None else check):
+                checked = _checked(found, savings, command)
         except Failed as error:
             failed = str(error)
     options.begin("\n".join(origins), as_json)
     if as_json:
-        typer.echo(json.dumps({"origin": origins, **report.record(found, savings)}, indent=1))
+        typer.echo(json.dumps({"origin": origins, **report.record(found, savings, checked, busy)}, indent=1))
     else:
-        report.tell(found, savings)
+        report.tell(found, savings, checked, busy)
     if failed:
         raise Failed(failed)
 
@@ -195,6 +233,11 @@ def profile(
     top: TopOption = 6,
     only: OnlyOption = None,
     no_replay: NoReplayOption = False,
+    check: option(
+        bool | None,
+        "Run the program again to check the prediction. Default: if it ended well within a minute.",
+        "--check/--no-check",
+    ) = None,
     seed: options.SeedOption = 1,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -232,7 +275,8 @@ def profile(
             how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
             options.say(f"{command[0]} {how}; what it did until then was recorded")
         kept = [_keep(each.path, keep) for each in traces] if keep else [False]
-        _report(traces, None if no_replay else Replays(samples, top, pattern, seed), as_json, all(kept))
+        asked = None if no_replay else Replays(samples, top, pattern, seed)
+        _report(traces, asked, as_json, all(kept), check=check, command=None if status else command)
         if keep and not all(kept):
             raise typer.Exit(1)
 

@@ -80,6 +80,23 @@ def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, outpu
             process.wait()
 
 
+def processor_seconds(command: list[str], library: str) -> float | None:
+    """Of one more run, with its children, on a library that is preloaded; None when it failed. It reads nothing, and
+    what it writes is thrown away."""
+    preloaded = " ".join(filter(None, (library, os.environ.get("LD_PRELOAD"))))
+    environment = {**os.environ, "LD_PRELOAD": preloaded} if library else None
+    nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=environment, **nowhere)
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+    return usage.ru_utime + usage.ru_stime if status == 0 else None
+
+
 def keep(trace: Path, used: int, to: Path) -> Path:
     """Copies the used part of a trace; returns the copy's path. Leaves no part of one on a full disk."""
     to.mkdir(parents=True, exist_ok=True)

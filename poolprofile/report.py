@@ -15,6 +15,7 @@ NOT_PREDICTED = (
     "Predicted from a replay, of the time in malloc and free alone, in 95% intervals. Where objects and code lie "
     "decides, too, for better or worse: measure a change before you keep it."
 )
+BUSY = "The machine was busy with other work, so nothing is recommended: profile it again while nothing else runs."
 NOTHING = "malloc is good enough here: no change saves a significant share of the time."
 NEGLIGIBLE = 0.01  # of the program's time: a smaller saving is not worth a change
 
@@ -112,19 +113,37 @@ def sentences(census: Census, savings: Savings) -> list[str]:
     return found or ["Nothing that it allocates can be pooled by a change of a line, or is worth it."]
 
 
-def answer(census: Census, savings: Savings) -> str:
-    """What to do with no change, and what an edit adds, in one sentence."""
+def best_of(savings: Savings) -> str:
+    """The malloc that is predicted to save most; empty when none surely saves."""
     better = {name: each for name, each in savings.of_malloc.items() if each.verdict == "saves"}
-    best = max(better, key=lambda name: better[name].share, default="")
+    return max(better, key=lambda name: better[name].share, default="")
+
+
+def answer(census: Census, savings: Savings, checked: dict[str, float] | None = None, busy: bool = False) -> str:
+    """What to do with no change, and what an edit adds, in one sentence. `checked`: malloc -> processor seconds of a
+    run of the program itself, which decides which one is named."""
+    if busy:
+        return BUSY
+    best = best_of(savings)
+    less = {name: 1 - took / checked[DEFAULT] for name, took in (checked or {}).items() if name != DEFAULT}
+    if less:
+        best = max(less, key=lambda name: less[name])
+        best = best if less[best] >= NEGLIGIBLE else ""
     every = [*savings.of_kind.values(), *savings.of_malloc.values(), *savings.of_edit.values()]
     if all(each.verdict != "saves" for each in every):
         return NOTHING
     if max(each.high for each in every) < NEGLIGIBLE:
         return f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time."
-    told = "With no change, no other malloc is predicted to save anything"
+    told = f"With no change, no other malloc {'saves' if less else 'is predicted to save'} anything"
     if best:
         library = f"lib{best}.so" if best == OURS else best
-        told = f"With no change, preload {library}: it saves {percent(better[best])} of the program's time"
+        told = f"With no change, preload {library}: it saves {percent(savings.of_malloc[best])} of the program's time"
+    if less:
+        runs = ", ".join(
+            f"{-share:+.0%} on {name} (predicted {percent(savings.of_malloc[name])} less)"
+            for name, share in less.items()
+        )
+        told += f"; checked by one run each of the program itself, processor time: {runs}"
     if not savings.adds:
         return told + "; no make_shared call was seen whose edit could add to that."
     objects = sum(census.kinds[key].objects for key in savings.edited) / max(census.objects, 1.0)
@@ -146,10 +165,11 @@ def malloc_sheet(savings: Savings) -> Sheet:
     return Sheet("What each malloc, preloaded, would save", columns, rows, note, {"malloc"})
 
 
-def tell(census: Census, savings: Savings | None) -> None:
+def tell(census: Census, savings: Savings | None, checked: dict[str, float] | None = None, busy: bool = False) -> None:
     if savings is not None:
-        typer.echo(answer(census, savings) + "\n")
+        typer.echo(answer(census, savings, checked, busy) + "\n")
         print_text(malloc_sheet(savings))
+    if savings is not None and not busy:
         typer.echo("What pooling one type would save:")
         for line in (*sentences(census, savings), NOT_PREDICTED, ""):
             typer.echo(line)
@@ -166,7 +186,9 @@ def _saving_record(saving: Saving | None) -> dict | None:
     }  # fmt: skip
 
 
-def record(census: Census, savings: Savings | None) -> dict:
+def record(
+    census: Census, savings: Savings | None, checked: dict[str, float] | None = None, busy: bool = False
+) -> dict:
     found = savings or Savings({}, {}, [], {}, {})
     plan, seconds = found.plan, max(census.seconds, 1e-9)
     kinds = [
@@ -201,7 +223,8 @@ def record(census: Census, savings: Savings | None) -> dict:
         "mallocs": {malloc: _saving_record(each) for malloc, each in found.of_malloc.items()},
         "make_shared_pooled": {malloc: _saving_record(each) for malloc, each in found.of_edit.items()},
         "make_shared_adds": {malloc: _saving_record(each) for malloc, each in found.adds.items()},
-        "answer": answer(census, savings) if savings else None,
+        "checked_cpu_seconds": checked or None,
+        "answer": answer(census, savings, checked, busy) if savings else None,
         "replayed": {"calls": plan.events, "windows": plan.windows, "threads": plan.threads} if plan else None,
-        "ranking": sentences(census, savings) if savings else [],
+        "ranking": sentences(census, savings) if savings and not busy else [],
     }

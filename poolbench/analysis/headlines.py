@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from poolbench.analysis import stats
-from poolbench.analysis.estimate import Rows, fastest, matching
+from poolbench.analysis.estimate import Rows, fastest, fastest_first, matching
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, STANDARDS, Description, Headline
 from poolbench.system.mallocs import OURS as OURS_PRELOADED
@@ -29,7 +29,7 @@ class Lead:
     ratio: float
     low: float
     high: float
-    is_by_chance: bool = False  # so few runs that those of two equal contenders may lie apart
+    is_by_chance: bool = False  # two equal contenders may lie as far apart: so few runs, or on so busy a machine
 
     @property
     def verdict(self) -> Verdict:
@@ -46,7 +46,7 @@ class Lead:
 
 def lead(over: str, theirs: Sequence[dict], ours: dict) -> Lead:
     """Over the fastest of theirs; which of them that is, is as uncertain as their medians."""
-    best = fastest(theirs)
+    best, *_ = theirs = fastest_first(theirs)
     low, high = stats.ratio_interval([row["values"] for row in theirs], ours["values"])
     runs, of_ours = len(best["values"]), len(ours["values"])
     return Lead(over, best["median"] / ours["median"], low, high, math.comb(runs + of_ours, runs) < ORDERS)
@@ -62,6 +62,9 @@ class Row:
     over_glibc: Lead | None  # over the better of `new` and `make_shared`
     over_best: Lead | None  # over the best malloc; None while an installed one was not measured
     not_measured: list[str] = field(default_factory=list)  # mallocs that are installed
+    preloaded: dict | None = None  # estimate of make_shared on our own library, which is no rival of ours
+    preload_over_best: Lead | None = None
+    edit_over_preload: Lead | None = None
 
     @property
     def best(self) -> str:
@@ -73,6 +76,8 @@ def _row(headline: Headline, workload: str, estimated: Rows, installed: Sequence
     where = {"workload": workload, "measure": headline.measure, "toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3"}
     here = matching(estimated, {**where, **headline.where})
     order = {name: at for at, name in enumerate(installed)}  # glibc first
+    preloaded = fastest(matching(here, {"contender": STANDARD, "malloc": OURS_PRELOADED}))
+    here = [row for row in here if row["malloc"] != OURS_PRELOADED]
     standard = matching(here, {"contender": STANDARD})
     mallocs = {row["malloc"]: row for row in sorted(standard, key=lambda row: order.get(row["malloc"], len(order)))}
     glibc = matching(here, {"malloc": "glibc"})
@@ -87,8 +92,14 @@ def _row(headline: Headline, workload: str, estimated: Rows, installed: Sequence
         if row["cell"].cut_short == ours[OURS]["cell"].cut_short
     ] or [row for name, row in mallocs.items() if name == "glibc"]
     glibcs = lead(fastest(standards)["contender"], standards, ours[OURS]) if standards else None
-    found = Row(headline, workload, mallocs, ours, limit, glibcs, None, not_measured)
-    return found if not_measured else replace(found, over_best=lead(found.best, list(mallocs.values()), ours[OURS]))
+    found = Row(headline, workload, mallocs, ours, limit, glibcs, None, not_measured, preloaded)
+    if preloaded:
+        found = replace(found, edit_over_preload=lead(OURS_PRELOADED, [preloaded], ours[OURS]))
+    if not_measured:
+        return found
+    theirs = list(mallocs.values())
+    by_preload = lead(found.best, theirs, preloaded) if preloaded else None
+    return replace(found, over_best=lead(found.best, theirs, ours[OURS]), preload_over_best=by_preload)
 
 
 def headline_of(cell: Cell, of: Description) -> Headline | None:
@@ -100,12 +111,20 @@ def headline_of(cell: Cell, of: Description) -> Headline | None:
     return next((each for each in of.headlines if matching([vars(cell)], each.where)), None)
 
 
-def rows(estimated: Rows, descriptions: dict[str, Description], installed: Sequence[str] = ()) -> list[Row]:
-    """In the order of the descriptions; a work that was not measured has no row. `installed`: mallocs."""
-    estimated = [row for row in estimated if row["malloc"] != OURS_PRELOADED]  # it is no rival of ours
+def rows(
+    estimated: Rows, descriptions: dict[str, Description], installed: Sequence[str] = (), busy: bool = False
+) -> list[Row]:
+    """In the order of the descriptions; a work that was not measured has no row. `installed`: mallocs. On a busy
+    machine nothing is decided."""
     installed = [name for name in installed if name != OURS_PRELOADED]
     works = [(headline, each.name) for each in descriptions.values() for headline in each.headlines]
-    return [row for work in works if (row := _row(*work, estimated, installed))]
+    found = [row for work in works if (row := _row(*work, estimated, installed))]
+    return [_undecided(row) for row in found] if busy else found
+
+
+def _undecided(row: Row) -> Row:
+    leads = {name: each for name, each in vars(row).items() if isinstance(each, Lead)}
+    return replace(row, **{name: replace(each, is_by_chance=True) for name, each in leads.items()})
 
 
 def by_use(rows: list[Row]) -> dict[str, list[Row]]:

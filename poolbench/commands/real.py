@@ -16,6 +16,7 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection
 from poolbench.results import find
 from poolbench.results.read import Results, read_measured
+from poolbench.results.store import check_writable
 from poolbench.system import build, mallocs
 from poolbench.system import real as source
 
@@ -92,6 +93,8 @@ def real(
         if not all({tables.PEAK, "output"} <= sample.get("figures", {}).keys() for _, sample in results.samples):
             raise BadInput(f"{earlier} was not measured by poolbench real")
     else:
+        if output is not None:  # before a build of minutes
+            check_writable(output)
         output = output or find.new_path("real", find.DIRECTORY)
         chosen = Selection.of(workload=program, contender=variant, malloc=malloc)
         results, whole = _measured(chosen, runs, scale, output, seed)

@@ -17,6 +17,7 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection
 from poolbench.results import find
 from poolbench.results.read import Results
+from poolbench.results.store import check_writable
 from poolbench.system import build, mallocs, toolchains
 
 EPILOG = """\b
@@ -162,6 +163,8 @@ def run(
             workload=workload, variant=variant, contender=contender, malloc=names, toolchain=toolchain
         )
         descriptions = description.load()
+        if output is not None and not output.is_dir() and not dry_run:  # before a build of minutes
+            check_writable(output)
         cells, programs, libraries = found_for(profile, chosen, libraries, bins, descriptions)
         if dry_run:
             for cell in cells:
@@ -192,7 +195,7 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
 
     judged = page.judge(results, descriptions)
     typer.echo(f"{options.origin(results)}\nresults: {results.path}\n")
-    tables.print_text(tables.summary_sheet(judged.headlines))
+    tables.print_text(tables.summary_sheet(judged.headlines, judged.busy))
     for sentence in judged.sentences():
         typer.echo(sentence)
     typer.echo(f"report: {make(results, None, judged=judged)}")

@@ -46,8 +46,9 @@ def table(
     descriptions = description.load()
     if summary:
         found = found.only(kept)
-        rows_found = headlines.rows(estimate.estimates(found), descriptions, found.installed)
-        sheets = [tables.summary_sheet(rows_found)]
+        busy = found.is_busy()
+        rows_found = headlines.rows(estimate.estimates(found), descriptions, found.installed, busy)
+        sheets = [tables.summary_sheet(rows_found, busy)]
     else:
         # All cells first: a ratio may be to one that is not shown.
         groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]

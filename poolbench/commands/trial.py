@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """What the commands that measure have in common: what is built and measured for one answer, the answer, the end."""
 
-import os
 import tempfile
 from collections.abc import Container
 from pathlib import Path
@@ -16,6 +15,7 @@ from poolbench.options import complain, origin, progress_stream, say
 from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program
 from poolbench.results.read import Results
+from poolbench.results.store import check_writable
 from poolbench.system.mallocs import Malloc
 
 LIMIT = 120.0  # seconds that a run may take
@@ -27,8 +27,10 @@ PRECISION = 0.02
 def check_new(output: Path | None) -> None:
     if output is not None and output.exists():
         raise BadInput(f"{output} exists: name a new file")
-    if output is not None and not os.access(output.parent, os.W_OK | os.X_OK):  # before a build of minutes
-        raise BadInput(f"{output} cannot be written: there is no such directory, or it is not yours to write")
+    if output is not None and not output.parent.is_dir():
+        raise BadInput(f"{output} cannot be written: there is no such directory")
+    if output is not None:  # before a build of minutes
+        check_writable(output)
 
 
 def cells_of(
@@ -65,22 +67,25 @@ def origin_of(results: Results, output: Path | None) -> str:
     return origin(results, "" if output else "results not kept (--output FILE keeps them)")
 
 
-def tell_advice(title: str, estimated: list[dict], operation: str = "") -> None:
-    """The table, and the advice in words."""
+def tell_advice(title: str, estimated: list[dict], operation: str = "", busy: bool = False) -> None:
+    """The table, and the advice in words; none of what a busy machine measured."""
     from poolbench import tables
     from poolbench.analysis import advice
 
     tables.print_text(tables.advice_sheet(title, estimated, operation))
+    if busy:
+        typer.echo(tables.BUSY)
+        return
     for choice in advice.advise(estimated):
         for line in advice.in_words(choice):
             typer.echo(line)
 
 
-def record(estimated: list[dict]) -> dict:
+def record(estimated: list[dict], busy: bool = False) -> dict:
     """The same for a program."""
     from poolbench.analysis import advice
 
-    choices = [advice.record(choice) for choice in advice.advise(estimated)]
+    choices = [] if busy else [advice.record(choice) for choice in advice.advise(estimated)]
     return {"advice": choices, "measured": advice.records(estimated)}
 
 

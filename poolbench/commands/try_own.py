@@ -132,7 +132,7 @@ def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: boo
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
     options.begin(origin, as_json)
     if as_json:
-        told = {variant: trial.record(part) for variant, part in parts.items()}
+        told = {variant: trial.record(part, results.is_busy()) for variant, part in parts.items()}
         found = {"origin": origin, "what": what, "header": str(asked.header), "live": live, "patterns": told}
         typer.echo(json.dumps(found, indent=1))
         return
@@ -140,5 +140,5 @@ def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: boo
     for variant, part in parts.items():
         number = f": {live:,} live" if variant != ONE_AT_A_TIME else ""
         title = f"{what}, {variant}{number}" if asked.type_name else what
-        trial.tell_advice(title, part, operations.get(variant, ""))
+        trial.tell_advice(title, part, operations.get(variant, ""), results.is_busy())
         typer.echo("")

@@ -12,6 +12,7 @@ from poolbench.analysis.headlines import OURS, Verdict, by_use
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Group
 from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
+from poolbench.system.mallocs import OURS as OURS_PRELOADED
 from poolbench.tables import number, range_text
 
 HEADING, ROW, LETTER, LEGEND = 20, 30, 6.6, 18
@@ -162,6 +163,7 @@ def picture(rows: list[HeadlineRow]) -> Chart:
         for row in members:
             unit, lead = row.mallocs[row.best]["median"], row.over_best
             marks = [Mark(name, relative(found, unit)) for name, found in row.mallocs.items()]
+            marks += [Mark(OURS_PRELOADED, relative(row.preloaded, unit))] if row.preloaded else []
             marks.append(Mark(OURS, relative(row.ours[OURS], unit)))
             marks += [Mark("limit", relative(row.limit, unit))] if row.limit else []
             sure = lead.verdict is not Verdict.undecided

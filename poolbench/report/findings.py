@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: BSL-1.0
 """What was found, in words: the first thing that a reader of the page sees."""
 
-import math
 from dataclasses import dataclass
 
-from poolbench.analysis import stats
 from poolbench.analysis.claims import OURS_BY, Claim, counted
 from poolbench.analysis.compare import judge, main_samples
-from poolbench.analysis.headlines import MARGIN, OURS, Lead
+from poolbench.analysis.headlines import MARGIN, OURS, Lead, lead
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.headlines import Verdict as LeadVerdict
-from poolbench.analysis.rows import Group
-from poolbench.plan.description import MAIN_TOOLCHAIN, Description, is_ours
+from poolbench.analysis.rows import Group, Row
+from poolbench.plan.description import MAIN_TOOLCHAIN, TIME, Description, is_ours
 from poolbench.results.read import Results
 from poolbench.system.mallocs import OURS as OURS_PRELOADED
-from poolbench.tables import number, times
+from poolbench.tables import BUSY, number, times
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,27 @@ def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) ->
     return Answer(question, f"ahead in {ahead} of {len(found)} works", [ends, said], kind)
 
 
-BUSY = (
-    "The machine was busy with other work, so nothing is recommended: run it again while nothing else runs, or with "
-    "more processes (--samples)."
-)
+def first(rows: list[HeadlineRow], busy: bool = False) -> list[Answer]:
+    """Preload or edit? Nothing where our own library was not measured."""
+    found = [row for row in rows if row.preload_over_best and row.edit_over_preload]
+    if busy or not found:
+        return []
+
+    def count(leads: list[Lead], verdict: LeadVerdict) -> int:
+        return sum(lead.verdict is verdict for lead in leads)
+
+    preload, edit = [row.preload_over_best for row in found], [row.edit_over_preload for row in found]
+    ahead, behind = (count(preload, verdict) for verdict in (LeadVerdict.ahead, LeadVerdict.behind))
+    gains, costs = (count(edit, verdict) for verdict in (LeadVerdict.ahead, LeadVerdict.behind))
+    most = max(found, key=lambda row: row.edit_over_preload.ratio)
+    advice = f"preload {OURS_PRELOADED}" if ahead >= behind else "preload the best malloc"
+    advice = f"edit what is hot, and {advice} for the rest" if gains * 2 > len(found) else advice
+    said = (
+        f"With no edit, std::make_shared on {OURS_PRELOADED} is ahead of the best other malloc in {ahead} "
+        f"of {len(found)} works and behind in {behind}; the edit to pooled::make_shared is ahead of that in {gains} "
+        f"and behind in {costs}, at most {times(most.edit_over_preload)} as fast, in “{most.headline.work}”."
+    )
+    return [Answer("Preload or edit?", advice, [said], "ahead" if ahead >= behind else "undecided")]
 
 
 def answers(rows: list[HeadlineRow], lost: list[Loss], busy: bool = False) -> list[Answer]:
@@ -114,37 +129,50 @@ def change(before: Results | None, after: Results, descriptions: dict[str, Descr
     )
 
 
-def sentences(rows: list[HeadlineRow], claims: list[Claim], changed: str) -> list[str]:
-    """Three, with which a run ends: against glibc, against the best malloc, and what became of promises and time."""
+def sentences(rows: list[HeadlineRow], claims: list[Claim], changed: str, busy: bool = False) -> list[str]:
+    """With which a run ends: preload or edit, against glibc, against the best malloc, and what became of promises and
+    time. On a busy machine the last alone, behind what would decide the others."""
     ours, others = ([each for each in claims if (each.by == OURS_BY) is of_us] for of_us in (True, False))
     last = f"Of pooled's own promises {counted(ours)}, of the claims of others {counted(others)}; {changed}."
-    return [*((each.said[1:2] or each.said)[0] for each in answers(rows, [])[:2]), last]
+    told = [BUSY] if busy else [(each.said[1:2] or each.said)[0] for each in answers(rows, [])[:2]]
+    return [*(f"{each.question} {each.figure.capitalize()}. {each.said[0]}" for each in first(rows, busy)), *told, last]
 
 
-def in_one(rows: list[HeadlineRow], changed: str) -> str:
+def in_one(rows: list[HeadlineRow], changed: str, busy: bool = False) -> str:
     """The sentence with which the page ends."""
+    if busy:
+        return f"In a sentence: {BUSY}"
     glibc, best, _ = (answer.figure for answer in answers(rows, []))
     return f"In a sentence: against glibc's malloc pooled is {glibc}, against the best malloc {best}; {changed}."
 
 
-def losses(groups: list[Group], samples: dict) -> list[Loss]:
+def losses(groups: list[Group], samples: dict, headlines: list[HeadlineRow] = ()) -> list[Loss]:
     """Where a contender behind a smart pointer is significantly faster than ours, on any malloc. The limits (raw
-    pointers, one fixed slot) are no contenders in this sense."""
+    pointers, one fixed slot) are no contenders in this sense. And where a headline of another measure is behind."""
+
+    def estimate(row: Row) -> dict:
+        return {"median": row.time.median, "values": samples[row.cell, TIME]}
+
     found = []
     for group in groups:
         built = (MAIN_TOOLCHAIN, "-O3")
         main = [row for row in group.rows if row.time and (row.cell.toolchain, row.cell.optimisation) == built]
         ours = next((row for row in main if row.cell.contender == OURS and row.cell.malloc == "glibc"), None)
-        if ours is None or group.description.measure_of(group.variant) != "ns_per_op" or group.description.base:
+        if ours is None or group.description.measure_of(group.variant) != TIME or group.description.base:
             continue
         for row in main:
             if row.cell.contender.startswith(OURS) or row.cell.contender in group.description.limits:
                 continue
             if row.time.median >= ours.time.median or row.cell.cut_short != ours.cell.cut_short:
                 continue
-            low, high = stats.ratio_interval([samples[ours.cell, "ns_per_op"]], samples[row.cell, "ns_per_op"])
-            if low > 1 and math.isfinite(high):
-                ratio = ours.time.median / row.time.median
-                name = row.cell.contender + ("" if row.cell.malloc == "glibc" else f" on {row.cell.malloc}")
-                found.append(Loss(group.title, name, row.time.median, ours.time.median, ratio, low, high))
+            name = row.cell.contender + ("" if row.cell.malloc == "glibc" else f" on {row.cell.malloc}")
+            over = lead(name, [estimate(row)], estimate(ours))
+            if over.verdict is LeadVerdict.behind:
+                bounds = (1 / over.high, 1 / over.low)
+                found.append(Loss(group.title, name, row.time.median, ours.time.median, 1 / over.ratio, *bounds))
+    for row in headlines:
+        if (over := row.over_best) and over.verdict is LeadVerdict.behind and row.headline.measure != TIME:
+            theirs, ours = row.mallocs[row.best]["median"], row.ours[OURS]["median"]
+            bounds = (1 / over.high, 1 / over.low)
+            found.append(Loss(row.headline.work, f"make_shared on {row.best}", theirs, ours, 1 / over.ratio, *bounds))
     return found

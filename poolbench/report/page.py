@@ -35,9 +35,9 @@ def _sections(groups: list[rows.Group]) -> list[tuple[Description, Parts]]:
     return list(found.values())
 
 
-def _summary(found: list[headlines.Row]) -> dict:
+def _summary(found: list[headlines.Row], busy: bool) -> dict:
     """The same as in a terminal, grouped by use."""
-    sheet = tables.summary_sheet(found)
+    sheet = tables.summary_sheet(found, busy)
     uses = headlines.by_use(found).items()
     groups = [(use, [sheet.rows[found.index(row)] for row in members]) for use, members in uses]
     return {"title": sheet.title, "columns": sheet.columns, "groups": groups, "note": sheet.note}
@@ -103,25 +103,27 @@ class Judged:
     timed: list[headlines.Row]  # about an object's time: no picture or sentence mixes in percentiles or quotients
     claims: list[claims.Claim]
     change: str
+    busy: bool
 
     def sentences(self) -> list[str]:
-        return findings.sentences(self.timed, self.claims, self.change)
+        return findings.sentences(self.timed, self.claims, self.change, self.busy)
 
 
 def judge(results: Results, descriptions: dict[str, Description]) -> Judged:
     estimated = estimate.estimates(results)
-    found = headlines.rows(estimated, descriptions, results.installed)
+    busy = results.is_busy()
+    found = headlines.rows(estimated, descriptions, results.installed, busy)
     judged = list(claims.judge(estimated, installed=results.installed))
     changed = findings.change(find.before(results), results, descriptions)
     timed = [row for row in found if row.headline.measure == TIME]
-    return Judged(estimated, found, timed, judged, changed)
+    return Judged(estimated, found, timed, judged, changed, busy)
 
 
 def render(results: Results, descriptions: dict[str, Description], judged: Judged | None = None) -> str:
     judged = judged or judge(results, descriptions)
     groups = rows.groups(results, descriptions, judged.estimated)
     failures = _failures(results)
-    lost = findings.losses(groups, estimate.collect(results))
+    lost = findings.losses(groups, estimate.collect(results), judged.headlines)
     ended = f"{len(failures)} of them failed (see Failures)." if failures else "none failed."
     run = f"{len(results.samples):,} processes were run for {len(results.cells()):,} cells; {ended}"
     absent = [name for name in mallocs.NAMES if name not in results.installed]
@@ -131,15 +133,15 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
     return template("page.html.j2").render(
         results=results,
         busy=results.is_busy() or not results.finished,
-        answers=findings.answers(timed, lost, results.is_busy()),
+        answers=[*findings.first(timed, judged.busy), *findings.answers(timed, lost, judged.busy)],
         words=words,
         published=published.comparisons(judged.estimated),
         picture=chart.picture(timed) if any(row.over_best for row in timed) else None,
-        summary=_summary(judged.headlines) if judged.headlines else None,
-        losses=_losses_sheet(lost) if judged.headlines else None,
+        summary=_summary(judged.headlines, judged.busy) if judged.headlines else None,
+        losses=_losses_sheet(lost) if judged.headlines and not judged.busy else None,
         sections=_sections(groups),
         claims=judged.claims,
-        last=findings.in_one(timed, judged.change),
+        last=findings.in_one(timed, judged.change, judged.busy),
         tables=tables,
         failures=failures,
         machine=_machine_sheet(results),

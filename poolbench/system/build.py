@@ -108,10 +108,12 @@ def only(each: Probed, workloads: list[str], contenders: list[str], say: Callabl
     return build_dir / "bench" / "pooled-bench"
 
 
-def alone(name: str, directory: Path, target: str, arguments: Iterable[str]) -> Program:
+def alone(each: Probed, directory: Path, target: str, arguments: Iterable[str], say: Callable[[str], None]) -> Program:
     """An executable of its own, in a directory that is kept for it."""
+    name, build = each.toolchain.name, ["cmake", "--build", str(directory), "--target", target]
     configure(["cmake", "--preset", name, "-B", str(directory), *NO_TESTS, *arguments])
-    if not run(["cmake", "--build", str(directory), "--target", target]):
+    _foretell(build, each, say)
+    if not run(build):
         raise Failed(f"{name}: the build failed; the compiler's words are above")
     return load(name, directory / "bench" / target)
 
@@ -121,13 +123,18 @@ def _directory(root: Path, name: str) -> Path:
     return (BUILDS if root == ROOT else root / "build") / name
 
 
+def _foretell(build: list[str], each: Probed, say: Callable[[str], None], root: Path = ROOT) -> None:
+    """How long it takes, unless that is nearly nothing."""
+    planned = subprocess.run([*build, "--", "-n"], cwd=root, capture_output=True, text=True, check=False).stdout
+    if (steps := planned.count("\n[")) > FEW_STEPS:
+        seconds = steps * each.seconds * STEP_OF_PROBE / len(os.sched_getaffinity(0))
+        say(f"building with {each.toolchain.name}: {steps} steps, about {duration(seconds)}")
+
+
 def _build(build_dir: Path, command: list[str] | None, each: Probed, say: Callable[[str], None], root: Path) -> None:
     name, build = each.toolchain.name, ["cmake", "--build", str(build_dir), "--target", "bench/all"]
     if command is not None:
         configure(command, root)
-    planned = subprocess.run([*build, "--", "-n"], cwd=root, capture_output=True, text=True, check=False).stdout
-    if (steps := planned.count("\n[")) > FEW_STEPS:
-        seconds = steps * each.seconds * STEP_OF_PROBE / len(os.sched_getaffinity(0))
-        say(f"building with {name}: {steps} steps, about {duration(seconds)}")
+    _foretell(build, each, say, root)
     if not run(build, root):
         raise Failed(f"{name}: the build failed")

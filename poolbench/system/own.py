@@ -127,8 +127,6 @@ def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Progr
     compiler = [shutil.which(probed.toolchain.compiler) or probed.toolchain.compiler, *probed.toolchain.flags]
     if why := _why_not(own, compiler, settings):
         raise BadInput(why)
-    how_long = "a few seconds where nothing changed" if (directory / "CMakeCache.txt").is_file() else "minutes, once"
-    say(f"building for {own.type_name or own.header.name} with {name}: {how_long}")
 
     def listed(values) -> str:
         return ";".join(str(value).replace(";", "\\;") for value in values)
@@ -138,7 +136,7 @@ def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Progr
         f"-DPOOLED_BENCH_OWN_DIRECTORY={settings}", f"-DPOOLED_BENCH_OWN_COMPILE={listed(own.compile_options)}",
         f"-DPOOLED_BENCH_OWN_LINK={listed(own.link_options)}", f"-DPOOLED_BENCH_OWN_SOURCES={listed(own.sources)}",
     ]  # fmt: skip
-    bench = build.alone(name, directory, TARGET, arguments)
+    bench = build.alone(probed, directory, TARGET, arguments, say)
     if not build.run(["cmake", "--build", str(directory), "--target", "pooled_new"]):
         say(f"{mallocs.OURS} cannot be built, and is not measured")
     return bench

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Before any figure stands of which file it is, of which machine and date, and whether that machine was busy."""
 
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ from poolbench.report import findings
 from poolbench.results.read import read
 from poolbench.tests import support
 from poolbench.tests.support import invoke
-from poolbench.tests.test_analysis import times
+from poolbench.tests.test_analysis import noisy, times
 
 
 def a_file(path, **how):
@@ -42,6 +43,22 @@ def test_a_run_on_a_busy_machine_is_compared_with_none(tmp_path, busy):
     values = times(pooled=2.0, make_shared=2.0)
     before, after = (read(support.results_file(tmp_path / f"{i}", values, busy_share=b)) for i, b in enumerate(busy))
     assert findings.change(before, after, {}).startswith("there is no comparison with the run before")
+
+
+def test_what_a_busy_machine_measured_decides_and_recommends_nothing(tmp_path):
+    values = {support.cell(name, workload="create_drop", payload=48): noisy(ns)
+              for name, ns in (("new", 9.0), ("make_shared", 8.0), ("pooled", 2.0))}  # fmt: skip
+    for busy in (0.0, 0.4):
+        path = support.results_file(tmp_path / f"{busy}.jsonl", values, busy_share=busy)
+        page = tmp_path / "page.html"
+        said = invoke("table", "--summary", path).stdout
+        invoke("report", path, "--output", page)
+        of_page = re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.DOTALL)
+        for text in (" ".join(said.split()), of_page):
+            decided = re.search(r"…[\d.]+\)(</span>)? (ahead|even|behind)", text)
+            assert bool(decided) == (busy == 0.0)
+            assert "ahead in 1 of 1 works" not in text or not busy
+            assert ("so nothing is recommended: run it again while nothing else runs" in text) == (busy > 0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from poolbench import tables
-from poolbench.analysis import estimate, rows
+from poolbench.analysis import estimate, headlines, rows
 from poolbench.plan import description
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description
@@ -131,6 +131,45 @@ def test_where_something_else_is_surely_faster_is_told(tmp_path):
     found = results(tmp_path, values | {support.cell("quicker", scale=0.5): noisy(8.0)})
     lost = findings.losses(rows.groups(found, described), estimate.collect(found))
     assert [loss.contender for loss in lost] == ["quicker", "make_shared on tcmalloc"]
+
+
+def test_what_a_headline_loses_is_told_where_not_to_use_it_whatever_its_measure(tmp_path):
+    """The headline's own verdict: percentiles and processor times are losses, too."""
+    lead = headlines.Lead("snmalloc", 0.5, 0.4, 0.6)
+    work = headlines.Headline("slowest drop", {}, measure="p999_ns")
+    row = headlines.Row(work, "w", {"snmalloc": {"median": 10.0}}, {"pooled": {"median": 20.0}}, None, None, lead)
+    (loss,) = findings.losses([], {}, [row])
+    assert (loss.where, loss.contender, loss.theirs, loss.ours) == (
+        "slowest drop",
+        "make_shared on snmalloc",
+        10.0,
+        20.0,
+    )
+    assert (loss.ratio, loss.high) == (2.0, 2.5)
+
+
+def test_a_few_runs_that_lie_apart_by_chance_are_no_loss(tmp_path):
+    values = {cell: ns[:2] for cell, ns in times(pooled=10.0, make_shared_on_tcmalloc=9.0).items()}
+    found = results(tmp_path, values)
+    assert not findings.losses(rows.groups(found, {}), estimate.collect(found))
+
+
+def test_our_library_to_preload_stands_beside_the_mallocs_and_the_first_answer_is_preload_or_edit(tmp_path):
+    values = times(make_shared=20.0, make_shared_on_tcmalloc=10.0, pooled=4.0)
+    values[support.cell("make_shared", malloc="pooled-new")] = noisy(8.0)
+    row = headline(tmp_path, values)
+    assert row.best == "tcmalloc" and "pooled-new" not in row.mallocs
+    assert ">pooled-new<" in chart.picture([row]).drawn
+    sheet = tables.summary_sheet([row])
+    assert dict(zip(sheet.columns, sheet.rows[0], strict=True))["pooled-new"] == tables.number(row.preloaded["median"])
+    (answer,) = findings.first([row])
+    assert answer.question == "Preload or edit?" and answer.figure.startswith(
+        "edit what is hot, and preload pooled-new"
+    )
+    assert "is ahead of the best other malloc in 1 of 1 works" in answer.said[0]
+    assert findings.sentences([row], [], "")[0].startswith("Preload or edit? Edit what is hot")
+    assert not findings.first([row], busy=True)
+    assert not findings.first([headline(tmp_path, times(make_shared=20.0, pooled=4.0))])
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

@@ -2,20 +2,22 @@
 """`poolbench try`: what it says of the user's code, and the command on a stand-in for the executable. That the patterns
 compile and are right is a part of the benchmark's smoke run."""
 
+import dataclasses
 import errno
 import json
 import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from poolbench.commands import try_own
-from poolbench.errors import BadInput
+from poolbench.errors import BadInput, Failed
 from poolbench.plan import program
 from poolbench.plan.selection import Selection
-from poolbench.system import mallocs, own, toolchains
+from poolbench.system import hardware, mallocs, own, toolchains
 from poolbench.system.toolchains import Probed
 from poolbench.tests import support
 from poolbench.tests.support import invoke
@@ -102,7 +104,8 @@ def test_paths_among_the_flags_are_made_absolute_and_the_linkers_are_told_apart(
 
 @pytest.fixture
 def run(header, tmp_path, monkeypatch):
-    def go(*words, name=own.TYPE, variants=("burst", "handoff")):
+    def go(*words, name=own.TYPE, variants=("burst", "handoff"), busy=0.0):
+        monkeypatch.setattr(hardware, "busy_share", lambda: busy)
         bench = support.fake_trial(tmp_path, name, variants)
         monkeypatch.setattr(own, "built", lambda asked, probed, say: program.load("gcc", bench))
         monkeypatch.setattr(toolchains, "probe", lambda toolchain: GCC)
@@ -118,6 +121,34 @@ def test_each_pattern_has_a_table_and_says_what_to_take(run, header):
     assert "my::Packet(1500), burst: 10,000 live" in result.stdout
     assert "my::Packet(1500), handoff: 10,000 live" in result.stdout
     assert result.stdout.count("take pooled::make_shared<T>(...).") == 2
+
+
+def test_what_a_busy_machine_measured_recommends_nothing(run, header):
+    asked = ("--type", "my::Packet", "--variant", "burst")
+    said = run(header, *asked, busy=0.5).stdout
+    assert "nothing is recommended: run it again while nothing else runs" in said
+    assert "take pooled" not in said and "preload" not in said
+    assert json.loads(run(header, *asked, "--json", busy=0.5).stdout)["patterns"]["burst"]["advice"] == []
+
+
+def test_how_long_a_build_takes_is_said_before_it(monkeypatch, tmp_path):
+    said, planned = [], "[0/2] x\n" + "".join(f"[{i}/9] Building\n" for i in range(1, 10))
+    monkeypatch.setattr(own.build, "configure", lambda command: None)
+    monkeypatch.setattr(own.build.subprocess, "run", lambda *_, **how: SimpleNamespace(stdout=planned))
+    monkeypatch.setattr(own.build, "run", lambda command: said.append("built") or False)
+    with pytest.raises(Failed):
+        own.build.alone(dataclasses.replace(GCC, seconds=1.0), tmp_path, "target", [], said.append)
+    assert said[0].startswith("building with gcc: 9 steps, about ") and said[1] == "built"
+
+
+@pytest.mark.parametrize("command", ["try", "run", "real"])
+def test_a_results_file_that_cannot_be_written_is_said_before_a_build(header, monkeypatch, command):
+    """Also to root, to whom every directory seems to be writable."""
+    for builder, name in ((own, "built"), (own.build, "ensure"), (own.build, "alone"), (own.build, "run")):
+        monkeypatch.setattr(builder, name, lambda *_: pytest.fail("it was built"))
+    more = [header, "--type", "my::Packet"] if command == "try" else []
+    said = invoke(command, *more, "--output", "/proc/x.jsonl")
+    assert said.exit_code == 1 and "/proc/x.jsonl cannot be written: No such file or directory" in said.stderr
 
 
 def test_the_handles_of_both_are_measured_on_each_malloc(tmp_path):

@@ -21,7 +21,7 @@ from poolbench.errors import Failed
 from poolbench.system import hardware
 from poolbench.system.mallocs import OURS, Malloc
 from poolbench.tests.support import children, invoke, started
-from poolprofile import census, launch, naming, native, plan, report, saving, trace
+from poolprofile import census, cli, launch, naming, native, plan, report, saving, trace
 from poolprofile.symbols import Frame
 
 SOURCE = Path(__file__).with_name("profiled.cpp")
@@ -358,6 +358,14 @@ def test_a_saving_is_what_was_recorded_less_what_was_replayed():
     assert told.endswith("(1 type, 100% of the allocations), saves 4.0–4.0 % alone, adds 1.2–1.2 % on other.")
     rows = {row[0]: row[1:] for row in report.malloc_sheet(found).rows}
     assert rows == {"glibc": ["–", "4.0–4.0 %", "4.0–4.0 %"], "other": ["3.0–3.0 %", "4.2–4.2 %", "1.2–1.2 %"]}
+    checked = report.answer(known, found, {"glibc": 2.0, "other": 1.9})
+    assert "preload other: it saves 3.0–3.0 % of the program's time; checked by one run each" in checked
+    assert "-5% on other (predicted 3.0–3.0 % less)" in checked
+    assert report.answer(known, found, {"glibc": 2.0, "other": 2.1}).startswith(
+        "With no change, no other malloc saves anyth"
+    )
+    assert report.answer(known, found, busy=True) == report.BUSY
+    assert report.record(known, found, busy=True)["ranking"] == []
     nothing = dataclasses.replace(found.adds["other"], low=-0.1)
     assert report.answer(known, saving.Savings({}, {"other": nothing}, [], {}, {})) == report.NOTHING
 
@@ -468,6 +476,33 @@ def test_a_trace_that_finds_no_place_is_named_and_the_report_is_made(profiled, t
     assert re.search(rf"not kept: {kept}/\S+\.pooltrace: File too large", told.stderr)
     assert "my::Packet" in told.stdout
     assert not list(kept.iterdir())
+
+
+def test_a_prediction_is_checked_by_the_program_itself_and_what_it_measures_is_believed(monkeypatch):
+    saves = saving.Saving(10.0, 0.3, 0.2, 0.4)
+    predicted = {"a": dataclasses.replace(saves, share=0.35), "b": saves, OURS: saves}
+    savings = saving.Savings({}, predicted, [], {}, {})
+    known = a_census(synthetic([(1, 1, 8)]), {})
+    monkeypatch.setattr(
+        cli.mallocs, "find", lambda: ([Malloc("glibc"), Malloc("a", "/a.so"), Malloc("b", "/b.so")], {})
+    )
+    monkeypatch.setattr(native, "pooled_new", lambda say: Path("/new.so"))
+    took = {"": 10 * known.cpu_seconds, "/a.so": 8 * known.cpu_seconds, "/new.so": 3 * known.cpu_seconds}
+    monkeypatch.setattr(launch, "processor_seconds", lambda command, library: took[library])
+    found = cli._checked(known, savings, ["program"])
+    assert list(found) == ["glibc", "a", OURS]
+    assert report.answer(known, savings, found).startswith(f"With no change, preload lib{OURS}.so")
+    took[""] = 0.1 * known.cpu_seconds  # it read its input in the first run
+    assert cli._checked(known, savings, ["program"]) == {}
+    took["/a.so"] = None  # it failed
+    assert cli._checked(known, savings, ["program"]) == {}
+
+
+def test_a_run_that_checks_has_the_library_no_input_and_no_output(tmp_path, capfd):
+    program = ["sh", "-c", f'cat; echo seen; echo "$LD_PRELOAD" > {tmp_path}/said; exit ${{STATUS:-0}}']
+    assert launch.processor_seconds(program, "/nowhere.so") >= 0
+    assert (tmp_path / "said").read_text().split()[0] == "/nowhere.so" and "seen" not in capfd.readouterr().out
+    assert launch.processor_seconds(["false"], "") is None
 
 
 def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):

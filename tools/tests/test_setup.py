@@ -55,6 +55,7 @@ class Machine:
         for name in ("poolbench", "poolprofile"):
             (self.checkout / name / "pyproject.toml").touch()
         programs = {shims / name: body for name, body in STAND_INS.items()}
+        programs[shims / "cargo"] = ""
         programs[self.checkout / "tools/build_mallocs"] = 'touch "$STATE/mallocs"'  # test_build_mallocs.py
         for path, body in programs.items():
             path.write_text(f"#!/bin/bash\n{body}\n")
@@ -140,6 +141,15 @@ def test_optional_packages_are_installed_together_and_each_alone_if_one_is_broke
     machine.has(**{"apt-fails": []})
     calls, said = machine.setup()
     assert "--no-install-recommends libmimalloc2.0\n" in calls and "skipped: libmimalloc2.0" in said
+
+
+def test_cargo_which_gets_todays_mallocs_is_installed_where_none_is_in_path(machine):
+    first, *rest = machine.environment["PATH"].split(":")
+    (Path(first) / "cargo").unlink()
+    without = [each for each in rest if not (Path(each) / "cargo").exists()]
+    machine.environment["PATH"] = ":".join([first, *without])
+    machine.has(known=[*PACKAGES, "cargo"])
+    assert "--no-install-recommends cargo\n" in machine.setup()[0]
 
 
 def test_root_installs_exactly_what_is_missing(machine):
