@@ -144,10 +144,15 @@ def test_optional_packages_are_installed_together_and_each_alone_if_one_is_broke
 
 
 def test_cargo_which_gets_todays_mallocs_is_installed_where_none_is_in_path(machine):
-    first, *rest = machine.environment["PATH"].split(":")
-    (Path(first) / "cargo").unlink()
-    without = [each for each in rest if not (Path(each) / "cargo").exists()]
-    machine.environment["PATH"] = ":".join([first, *without])
+    first, *rest = map(Path, machine.environment["PATH"].split(":"))
+    (first / "cargo").unlink()
+    others = machine.state / "others"
+    others.mkdir()
+    for each in (each for directory in reversed(rest) if directory.is_dir() for each in directory.iterdir()):
+        if each.name != "cargo":
+            (others / each.name).unlink(missing_ok=True)
+            (others / each.name).symlink_to(each)
+    machine.environment["PATH"] = f"{first}:{others}"
     machine.has(known=[*PACKAGES, "cargo"])
     assert "--no-install-recommends cargo\n" in machine.setup()[0]
 
