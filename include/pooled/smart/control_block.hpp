@@ -138,11 +138,11 @@ template <class Object, std::size_t Bytes, std::size_t Align>
 inline constexpr bool k_has_shared_code =
     k_is_deferrable_type<Object> && k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
 
-// The top is at the floor, or the gate is closed; the thread leaves it.
+// The top is at the floor, or the gate is closed; the thread leaves it. Other code may have left a hot block.
 template <std::size_t Bytes, std::size_t Align>
 [[nodiscard]] POOLED_COLD_PART void* allocate_shared_slow(gate& own) {
     constexpr class_index c = k_class_for<Bytes, Align>;
-    void* const block = own.is_open() ? detail::cache_of(own).classes[c].pop_array() : nullptr;
+    void* const block = own.is_open() ? detail::cache_of(own).classes[c].pop() : nullptr;
     own.leave();
     return block != nullptr ? block : allocate_slow_or_throw(nullptr, c, Bytes, Align);
 }
@@ -159,9 +159,10 @@ template <std::size_t Bytes, std::size_t Align>
     return slow(own);
 }
 
+// A thread whose arrays have their full size may have none of the class: then a hot block is better than a lock.
 POOLED_COLD_PART inline void deallocate_shared_at_stop(void* block, class_index c,
                                                        thread_cache& cache) noexcept {
-    bool const is_pushed = cache.classes[c].push_array(block);
+    bool const is_pushed = cache.classes[c].push_array(block) || cache.classes[c].push_hot(block);
     cache.gate.leave();
     if (!is_pushed) deallocate_past_cache(block, c, k_default_pool_id);
 }
@@ -183,7 +184,7 @@ POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
 // that is no address has no effect. Assembly, as the word may be indeterminate.
 template <std::size_t Bytes>
 POOLED_ALWAYS_INLINE void prefetch_child([[maybe_unused]] void const volatile* object) noexcept {
-#if defined(__x86_64__) && !defined(__ILP32__)
+#if defined(__x86_64__)
     using any_word [[gnu::may_alias]] = std::uintptr_t const volatile;
     if constexpr (k_has_cache && Bytes > 32) {
         std::uintptr_t word = 0;
