@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include <linux/futex.h>
@@ -65,6 +66,20 @@ TEST(platform, leaves_errno_as_it_is) {
     EXPECT_FALSE(is_huge);
     EXPECT_EQ(errno, 77);
     EXPECT_EQ(platform::map_pages(std::size_t{1} << 60, platform::k_page_bytes), nullptr);
+    EXPECT_EQ(errno, 77);
+}
+
+TEST(platform, says_whether_pages_are_resident) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    constexpr std::size_t k_bytes = 64 * platform::k_page_bytes;
+    auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, platform::k_page_bytes));
+    std::memset(p, 1, k_bytes / 8 * 6);
+    EXPECT_FALSE(platform::is_resident(p, k_bytes));
+    std::memset(p, 1, k_bytes / 8 * 7);
+    EXPECT_TRUE(platform::is_resident(p, k_bytes));
+    EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
+    errno = 77;
+    EXPECT_FALSE(platform::is_resident(p, k_bytes)) << "its chunk may be gone";
     EXPECT_EQ(errno, 77);
 }
 
