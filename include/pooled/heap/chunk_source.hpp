@@ -69,7 +69,7 @@ public:
         if (bytes < least) return nullptr;
         for (;; bytes = detail::larger(least, round_down(bytes / 2, unit()))) {
             chunk* const c = take_exactly(bytes, what, bytes <= least, is_dense, under_way);
-            if (c != nullptr && is_small && used < k_least_for_huge_pages) note_small(*c);
+            if (c != nullptr && is_small) note_small(*c);
             if (c != nullptr || bytes <= least) return c;
         }
     }
@@ -112,10 +112,16 @@ private:
     // Whether a pool that has not much memory soon will: its last chunk for small blocks is full, and lasted for less than 1 ns a byte, so half
     // of the time went to page faults. Other threads may note another chunk meanwhile: a hint.
     [[nodiscard]] bool fills_quickly(std::size_t used) const noexcept {
-        return used >= k_huge_page_bytes / 2 && m_upstream.wants_huge_pages(k_huge_page_bytes) &&
-               platform::time() < m_quick_until && platform::is_resident(m_last, m_last_bytes);
+        return may_fill_quickly(used) && platform::time() < m_quick_until &&
+               platform::is_resident(m_last, m_last_bytes);
+    }
+    // Whether that makes a difference to the next chunk. Otherwise the clock, which may be the program's and use the pool, is not read.
+    [[nodiscard]] bool may_fill_quickly(std::size_t used) const noexcept {
+        return used >= k_huge_page_bytes / 2 && used < k_least_for_huge_pages &&
+               m_upstream.wants_huge_pages(k_huge_page_bytes);
     }
     void note_small(chunk const& c) noexcept {
+        if (!may_fill_quickly(m_upstream.used())) return;
         m_last = c.base;
         m_last_bytes = c.bytes;
         m_quick_until = platform::time() + static_cast<std::int64_t>(c.bytes);
@@ -180,6 +186,9 @@ private:
     observed<std::int64_t> m_quick_until;
 
 protected:
+    // What a reservation touches is not filled.
+    void forget_small() noexcept { m_quick_until = 0; }
+
     upstream& m_upstream;
 };
 

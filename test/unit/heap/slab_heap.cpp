@@ -455,6 +455,20 @@ TEST(slab_heap_of_system_memory, takes_a_chunk_of_a_huge_page_after_1_mib_only_i
     EXPECT_EQ(bytes, 2 * k_mib);
 }
 
+TEST(slab_heap_of_system_memory, takes_no_more_for_a_reservation_that_it_touches) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    for (int i = 0; i < 20; ++i) {
+        upstream from(nullptr, 0, true);
+        slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
+        slab_heap::attempt by(heap, {k_48, k_48}, true);
+        span_request const what = heap.span_for(k_48);
+        std::size_t const count = (k_mib + k_mib / 2) / k_slab_bytes * k_geometry[k_48].blocks_in(k_slab_bytes);
+        ASSERT_TRUE(reserve(heap, by, what, count));
+        by.settle();
+        ASSERT_EQ(from.used(), 2 * k_mib);
+    }
+}
+
 TEST(slab_heap_of_system_memory, keeps_a_huge_page_half_in_use_whole_until_chunks_return) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     upstream from(nullptr, 0, false);

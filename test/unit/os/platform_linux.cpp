@@ -83,6 +83,18 @@ TEST(platform, says_whether_pages_are_resident) {
     EXPECT_EQ(errno, 77);
 }
 
+TEST(platform, counts_a_page_of_which_a_part_is_asked_for_among_those_that_may_be_resident) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    constexpr std::size_t k_most = 512 * platform::k_page_bytes;
+    constexpr std::size_t k_bytes = k_most + platform::k_page_bytes;
+    auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, platform::k_page_bytes));
+    EXPECT_FALSE(platform::is_resident(p, 1));
+    std::memset(p, 1, k_bytes);
+    EXPECT_TRUE(platform::is_resident(p, k_most));
+    EXPECT_FALSE(platform::is_resident(p, k_most + 1)) << "more than 512";
+    EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
+}
+
 // What the first touch of a huge page costs more than small ones is paid with a time in which none is asked for.
 TEST(platform, takes_huge_pages_as_far_as_they_are_worth_their_price) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
