@@ -58,7 +58,7 @@ public:
             bytes = detail::smaller(bytes, k_spans_apart * what.granules * k_granule_bytes);
         std::size_t const used = m_upstream.used();
         bool const is_small = what.bytes <= k_max_block_bytes;
-        bool const is_dense = is_small && (used >= k_least_for_huge_pages || fills_quickly(used));
+        bool const is_dense = is_small && (fills_quickly(used) || used >= k_least_for_huge_pages);
         if (m_shape.starts_small && used < bytes && !is_dense)
             bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
         bytes = detail::larger(bytes, what.granules * k_granule_bytes);
@@ -109,15 +109,18 @@ private:
     static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
     static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
 
-    // Whether a pool that has not much memory soon will: its last chunk for small blocks is full, and lasted for less than 1 ns a byte, so half
-    // of the time went to page faults. Other threads may note another chunk meanwhile: a hint.
-    [[nodiscard]] bool fills_quickly(std::size_t used) const noexcept {
-        return may_fill_quickly(used) && platform::time() < m_quick_until &&
-               platform::is_resident(m_last, m_last_bytes);
+    // Whether a pool that has not much memory soon will: each of its last two chunks for small blocks is full, and lasted for less than 1 ns a
+    // byte, so half of the time went to page faults. One alone may be a queue that is full now. Other threads may note another chunk
+    // meanwhile: a hint.
+    [[nodiscard]] bool fills_quickly(std::size_t used) noexcept {
+        if (!may_fill_quickly(used)) return false;
+        bool const was_quick = m_was_quick;
+        m_was_quick = platform::time() < m_quick_until && platform::is_resident(m_last, m_last_bytes);
+        return was_quick && m_was_quick && used >= k_huge_page_bytes / 2;
     }
     // Whether that makes a difference to the next chunk. Otherwise the clock, which may be the program's and use the pool, is not read.
     [[nodiscard]] bool may_fill_quickly(std::size_t used) const noexcept {
-        return used >= k_huge_page_bytes / 2 && used < k_least_for_huge_pages &&
+        return used >= k_huge_page_bytes / 4 && used < k_least_for_huge_pages &&
                m_upstream.wants_huge_pages(k_huge_page_bytes);
     }
     void note_small(chunk const& c) noexcept {
@@ -184,6 +187,7 @@ private:
     observed<std::byte*> m_last;  // the last chunk for small blocks; perhaps it is gone
     observed<std::size_t> m_last_bytes;
     observed<std::int64_t> m_quick_until;
+    observed<bool> m_was_quick;  // the one before it
 
 protected:
     // What a reservation touches is not filled.
