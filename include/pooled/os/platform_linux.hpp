@@ -78,7 +78,7 @@ struct linux_platform : posix_platform {
     [[nodiscard]] static bool is_resident(void* p, std::size_t bytes) noexcept {
         kept_errno const kept;
         unsigned char states[512];
-        std::size_t const pages = round_up(bytes, page_bytes()) / page_bytes();  // mincore() writes a byte for each
+        std::size_t const pages = round_up(bytes, page_bytes()) / page_bytes();  // mincore() writes as many
         if (pages > sizeof(states) || ::mincore(p, bytes, states) != 0) return false;
         std::size_t missing = 0;
         for (std::size_t i = 0; i < pages; ++i)

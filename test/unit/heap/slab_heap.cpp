@@ -464,7 +464,8 @@ TEST(slab_heap_of_system_memory, takes_no_more_for_a_reservation_that_it_touches
         slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
         slab_heap::attempt by(heap, {k_48, k_48}, true);
         span_request const what = heap.span_for(k_48);
-        std::size_t const count = (k_mib + k_mib / 2) / k_slab_bytes * k_geometry[k_48].blocks_in(k_slab_bytes);
+        std::size_t const count =
+            (k_mib + k_mib / 2) / k_slab_bytes * k_geometry[k_48].blocks_in(k_slab_bytes);
         ASSERT_TRUE(reserve(heap, by, what, count));
         by.settle();
         ASSERT_EQ(from.used(), 2 * k_mib);
