@@ -54,8 +54,8 @@ struct pool_options {
     std::size_t chunk_bytes = 0;
 
     // Asks the system for huge pages, as far as they are worth their price (docs/mechanisms.md), but not for blocks of up to 32 KiB while the
-    // pool has less than 4 MiB, nor for longer ones of up to 2 MiB until their memory is resident. Without effect with an upstream, or with
-    // chunks under 2 MiB.
+    // pool has less than 4 MiB, or 1 if it fills quickly, nor for longer ones of up to 2 MiB until their memory is resident. Without effect
+    // with an upstream, or with chunks under 2 MiB.
     bool huge_pages = true;
 
     // Where chunks come from; null: pages of the operating system. Called by any thread that needs memory, by several at the

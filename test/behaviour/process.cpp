@@ -464,8 +464,9 @@ TEST(configure_default_pool, refuses_options_that_make_no_sense_and_can_be_calle
 }
 
 // In a child with POOLED_HUGE_PAGES=value; null: without. In how many MiB of mappings that ask for huge pages some of `blocks` lie, each
-// of `bytes`. `out`: what the child wrote to the standard error stream.
-int huge_mib(char const* value, std::string& out, int blocks = 8192, std::size_t bytes = 4096) {
+// of `bytes`. `out`: what the child wrote to the standard error stream. `is_slow`: a page takes longer than a page fault.
+int huge_mib(char const* value, std::string& out, int blocks = 8192, std::size_t bytes = 4096,
+             bool is_slow = false) {
     testing::internal::CaptureStderr();
     int const status = test::in_child([=] {
         if (value != nullptr)
@@ -474,8 +475,10 @@ int huge_mib(char const* value, std::string& out, int blocks = 8192, std::size_t
             ::unsetenv("POOLED_HUGE_PAGES");
         pooled::pool pool;
         pooled::pool second;
-        for (int i = 0; i < blocks; ++i)
+        for (int i = 0; i < blocks; ++i) {
             *static_cast<char*>(pool.allocate(bytes)) = 1;
+            if (is_slow) std::this_thread::sleep_for(std::chrono::microseconds(10));
+        }
         static_cast<void>(second.allocate(48));
         int kib = 0;
         std::ifstream maps("/proc/self/smaps");
@@ -498,7 +501,9 @@ TEST(the_environment, turns_huge_pages_off) {
     EXPECT_EQ(out, "");
     EXPECT_EQ(huge_mib("0", out), 0);
     EXPECT_EQ(out, "");
-    EXPECT_EQ(huge_mib("1", out, 900), 0) << "a pool of less than 4 MiB has small pages";
+    EXPECT_EQ(huge_mib("1", out, 200), 0) << "a pool of less than 1 MiB has small pages";
+    EXPECT_EQ(huge_mib("1", out, 900, 4096, true), 0)
+        << "so has one of less than 4 MiB, unless it fills quickly";
     EXPECT_EQ(huge_mib("1", out, 1, std::size_t{21} << 19), 10)
         << "not for the end, which the class of 12 MiB adds";
 }

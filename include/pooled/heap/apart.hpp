@@ -71,6 +71,7 @@ POOLED_NOINLINE inline std::size_t slab_heap::extend(span_request const& what, a
         if (by != nullptr) by->m_left = claim_free(*by->m_reservation, what, by->m_left);
         return bytes;
     }
+    if (by != nullptr && by->m_touches) forget_small();
     // The last span has the rest.
     std::size_t const most = by != nullptr ? fresh->granules : k_looks_apart;
     std::size_t const last = detail::smaller((fresh->granules - 1) / what.granules, most);

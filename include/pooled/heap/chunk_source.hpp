@@ -56,7 +56,10 @@ public:
         std::size_t bytes = m_shape.chunk_bytes;
         if (is_apart && (!m_upstream.is_system() || m_upstream.is_bounded()))  // untouched pages cost nothing
             bytes = detail::smaller(bytes, k_spans_apart * what.granules * k_granule_bytes);
-        if (std::size_t const used = m_upstream.used(); m_shape.starts_small && used < bytes)
+        std::size_t const used = m_upstream.used();
+        bool const is_small = what.bytes <= k_max_block_bytes;
+        bool const is_dense = is_small && (fills_quickly(used) || used >= k_least_for_huge_pages);
+        if (m_shape.starts_small && used < bytes && !is_dense)
             bytes = detail::larger(k_slab_bytes, std::bit_ceil(used));
         bytes = detail::larger(bytes, what.granules * k_granule_bytes);
         // Chunks as long as their alignment touch, and are one mapping.
@@ -65,7 +68,8 @@ public:
         if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit());
         if (bytes < least) return nullptr;
         for (;; bytes = detail::larger(least, round_down(bytes / 2, unit()))) {
-            chunk* const c = take_exactly(bytes, what, bytes <= least, under_way);
+            chunk* const c = take_exactly(bytes, what, bytes <= least, is_dense, under_way);
+            if (c != nullptr && is_small) note_small(*c);
             if (c != nullptr || bytes <= least) return c;
         }
     }
@@ -105,12 +109,33 @@ private:
     static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
     static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
 
+    // Whether a pool that has not much memory soon will: each of its last two chunks for small blocks is full, and lasted for less than 1 ns a
+    // byte, so half of the time went to page faults. One alone may be a queue that is full now. Other threads may note another chunk
+    // meanwhile: a hint.
+    [[nodiscard]] bool fills_quickly(std::size_t used) noexcept {
+        if (!may_fill_quickly(used)) return false;
+        bool const was_quick = m_was_quick;
+        m_was_quick = platform::time() < m_quick_until && platform::is_resident(m_last, m_last_bytes);
+        return was_quick && m_was_quick && used >= k_huge_page_bytes / 2;
+    }
+    // Whether that makes a difference to the next chunk. Otherwise the clock, which may be the program's and use the pool, is not read.
+    [[nodiscard]] bool may_fill_quickly(std::size_t used) const noexcept {
+        return used >= k_huge_page_bytes / 4 && used < k_least_for_huge_pages &&
+               m_upstream.wants_huge_pages(k_huge_page_bytes);
+    }
+    void note_small(chunk const& c) noexcept {
+        if (!may_fill_quickly(m_upstream.used())) return;
+        m_last = c.base;
+        m_last_bytes = c.bytes;
+        m_quick_until = platform::time() + static_cast<std::int64_t>(c.bytes);
+    }
+
     // How many bytes of a new chunk, from its start on, huge pages are worth asking for: at least half of each will be touched. A large
     // block is longer than those of the class before, and of one under 2 MiB the beginning may be all that is used; so may a few small blocks
-    // of a small pool's chunk; and small blocks with a large alignment touch a page each.
-    [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, span_request const& what) const noexcept {
-        if (what.bytes <= k_max_block_bytes)
-            return m_upstream.used() < k_least_for_huge_pages || what.align > k_granule_bytes ? 0 : bytes;
+    // of a small pool's chunk, unless `is_dense`; and small blocks with a large alignment touch a page each.
+    [[nodiscard]] std::size_t dense_bytes(std::size_t bytes, span_request const& what,
+                                          bool is_dense) const noexcept {
+        if (what.bytes <= k_max_block_bytes) return is_dense && what.align <= k_granule_bytes ? bytes : 0;
         if (what.bytes < k_huge_page_bytes) return 0;
         if (bytes > what.granules * k_granule_bytes) return bytes;  // the rest serves other blocks
         std::size_t const touched = what.c == k_exact ? what.bytes : k_geometry[what.c - 1].block_bytes;
@@ -119,10 +144,10 @@ private:
 
     // Null when the bound is reached, or when upstream does not have that much but may have less.
     [[nodiscard]] chunk* take_exactly(std::size_t bytes, span_request const& what, bool is_last,
-                                      upstream::call& under_way) {
+                                      bool is_dense, upstream::call& under_way) {
         std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
         if (count > k_max_granules) POOLED_NO_MEMORY;
-        std::size_t const dense = dense_bytes(bytes, what);
+        std::size_t const dense = dense_bytes(bytes, what, is_dense);
         void* base = nullptr;
         POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, dense); }
         POOLED_CATCH(std::bad_alloc const&) {
@@ -159,8 +184,15 @@ private:
     }
 
     shape m_shape;
+    observed<std::byte*> m_last;  // the last chunk for small blocks; perhaps it is gone
+    observed<std::size_t> m_last_bytes;
+    observed<std::int64_t> m_quick_until;
+    observed<bool> m_was_quick;  // the one before it
 
 protected:
+    // What a reservation touches is not filled.
+    void forget_small() noexcept { m_quick_until = 0; }
+
     upstream& m_upstream;
 };
 

@@ -75,6 +75,16 @@ struct linux_platform : posix_platform {
                bytes / machine.unit <= std::size_t{machine.total_ram} + machine.total_swap;
     }
 
+    [[nodiscard]] static bool is_resident(void* p, std::size_t bytes) noexcept {
+        kept_errno const kept;
+        unsigned char states[512];
+        std::size_t const pages = round_up(bytes, page_bytes()) / page_bytes();  // mincore() writes as many
+        if (pages > sizeof(states) || ::mincore(p, bytes, states) != 0) return false;
+        std::size_t missing = 0;
+        for (std::size_t i = 0; i < pages; ++i)
+            missing += ~states[i] & 1U;
+        return 8 * missing <= pages;
+    }
     static void take_huge_pages(void* p, std::size_t bytes) noexcept {
         bool const is_worth_it = coarse_time() >= g_small_pages_until.load(std::memory_order_relaxed);
         if (is_worth_it) ::madvise(p, bytes, MADV_HUGEPAGE);
@@ -195,16 +205,6 @@ private:
         std::int64_t const until = g_small_pages_until.load(std::memory_order_relaxed);
         std::int64_t const from = detail::larger(until, coarse_time() - k_credit);
         g_small_pages_until.store(from + k_price * dearer, std::memory_order_relaxed);
-    }
-    // Whether seven of eight pages are. False, too: there are more than 512.
-    [[nodiscard]] static bool is_resident(void* p, std::size_t bytes) noexcept {
-        unsigned char states[512];
-        std::size_t const pages = bytes / page_bytes();
-        if (pages > sizeof(states) || ::mincore(p, bytes, states) != 0) return false;
-        std::size_t missing = 0;
-        for (std::size_t i = 0; i < pages; ++i)
-            missing += ~states[i] & 1U;
-        return 8 * missing <= pages;
     }
     // The time of the processor that call() takes, without that in which other threads ran.
     template <class Call>

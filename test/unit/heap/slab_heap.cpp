@@ -436,6 +436,42 @@ TEST(slab_heap_of_system_memory, counts_spans_that_have_no_page_among_those_that
     EXPECT_TRUE(heap.is_valid());
 }
 
+TEST(slab_heap_of_system_memory, takes_a_chunk_of_a_huge_page_after_1_mib_only_if_it_fills_quickly) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    auto const grow_after_1_mib = [](std::size_t least_touched) {
+        upstream from(nullptr, 0, true);
+        slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
+        while (from.used() < k_mib) {
+            std::size_t const bytes = heap.grow(k_48);
+            if (bytes >= least_touched) static_cast<void>(take_touched(heap, bytes / k_slab_bytes));
+        }
+        return heap.grow(k_48);
+    };
+    EXPECT_EQ(grow_after_1_mib(k_mib), k_mib);
+    for (int i = 0; i < 20; ++i)
+        ASSERT_EQ(grow_after_1_mib(k_mib / 2), k_mib) << "one chunk may be a queue that is full now";
+    std::size_t bytes = 0;
+    for (int i = 0; i < 200 && bytes != 2 * k_mib; ++i)
+        bytes = grow_after_1_mib(0);
+    if (bytes == k_mib) GTEST_SKIP() << "512 KiB take more than half a millisecond here";
+    EXPECT_EQ(bytes, 2 * k_mib);
+}
+
+TEST(slab_heap_of_system_memory, takes_no_more_for_a_reservation_that_it_touches) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    for (int i = 0; i < 20; ++i) {
+        upstream from(nullptr, 0, true);
+        slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
+        slab_heap::attempt by(heap, {k_48, k_48}, true);
+        span_request const what = heap.span_for(k_48);
+        std::size_t const count =
+            (k_mib + k_mib / 2) / k_slab_bytes * k_geometry[k_48].blocks_in(k_slab_bytes);
+        ASSERT_TRUE(reserve(heap, by, what, count));
+        by.settle();
+        ASSERT_EQ(from.used(), 2 * k_mib);
+    }
+}
+
 TEST(slab_heap_of_system_memory, keeps_a_huge_page_half_in_use_whole_until_chunks_return) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     upstream from(nullptr, 0, false);

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include <linux/futex.h>
@@ -66,6 +67,32 @@ TEST(platform, leaves_errno_as_it_is) {
     EXPECT_EQ(errno, 77);
     EXPECT_EQ(platform::map_pages(std::size_t{1} << 60, platform::k_page_bytes), nullptr);
     EXPECT_EQ(errno, 77);
+}
+
+TEST(platform, says_whether_pages_are_resident) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    constexpr std::size_t k_bytes = 64 * platform::k_page_bytes;
+    auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, platform::k_page_bytes));
+    std::memset(p, 1, k_bytes / 8 * 6);
+    EXPECT_FALSE(platform::is_resident(p, k_bytes));
+    std::memset(p, 1, k_bytes / 8 * 7);
+    EXPECT_TRUE(platform::is_resident(p, k_bytes));
+    EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
+    errno = 77;
+    EXPECT_FALSE(platform::is_resident(p, k_bytes)) << "its chunk may be gone";
+    EXPECT_EQ(errno, 77);
+}
+
+TEST(platform, counts_a_page_of_which_a_part_is_asked_for_among_those_that_may_be_resident) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    constexpr std::size_t k_most = 512 * platform::k_page_bytes;
+    constexpr std::size_t k_bytes = k_most + platform::k_page_bytes;
+    auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, platform::k_page_bytes));
+    EXPECT_FALSE(platform::is_resident(p, 1));
+    std::memset(p, 1, k_bytes);
+    EXPECT_TRUE(platform::is_resident(p, k_most));
+    EXPECT_FALSE(platform::is_resident(p, k_most + 1)) << "more than 512";
+    EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
 }
 
 // What the first touch of a huge page costs more than small ones is paid with a time in which none is asked for.
