@@ -292,13 +292,69 @@ void construct_rows(T* first, std::size_t count, Initial const& initial) {
     made.count = 0;
 }
 
+// A block in the default pool, for the control block or the counted object of a type with a destructor, of which a program has hundreds. Only
+// the allocation of a block that lies above the array's floor is inlined, because a call takes a nanosecond (Intel Xeon). One function for all
+// types of a size does the rest. Like operator new, they use the array without the hot block: which of a program's calls find one, no
+// processor predicts. Others, which are messages and numbers, have all of it inlined.
+template <std::size_t Bytes, std::size_t Align>
+inline constexpr bool k_has_shared_code = k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
+
+// The top is at the floor, or the gate is closed; the thread leaves it.
+template <std::size_t Bytes, std::size_t Align>
+[[nodiscard]] POOLED_COLD_PART void* allocate_shared_slow(gate& own) {
+    constexpr class_index c = k_class_for<Bytes, Align>;
+    void* const block = own.is_open() ? detail::cache_of(own).classes[c].pop_array() : nullptr;
+    own.leave();
+    return block != nullptr ? block : allocate_slow_or_throw(nullptr, c, Bytes, Align);
+}
+// It is no template, so that a compiler reads it once. `slow` is allocate_shared_slow of the class.
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, void* (*slow)(gate& own)) {
+    gate& own = in_default_pool::own_gate();
+    if (own.enter_or_stay()) [[likely]] {
+        void* const block = detail::cache_of(own).classes[c].pop_above_floor();
+        if (block != nullptr) [[likely]] {
+            own.leave();
+            return block;
+        }
+    }
+    return slow(own);
+}
+
+// The control block's destructor ran.
+POOLED_API void defer_shared_block(void* block, bool is_immediate) noexcept;
+
+POOLED_COLD_PART inline void deallocate_shared_at_stop(void* block, class_index c,
+                                                       thread_cache& cache) noexcept {
+    bool const is_pushed = cache.classes[c].push_array(block);
+    cache.gate.leave();
+    if (!is_pushed) deallocate_past_cache(block, c, k_default_pool_id);
+}
+// Frees a block, or defers that of a control block whose object was deferred (is_block_awaited).
+POOLED_ALWAYS_INLINE void deallocate_shared(void* block, class_index c) noexcept {
+    thread_cache* const cache = in_default_pool::enter();
+    if (cache == nullptr) [[unlikely]]
+        return is_block_awaited() ? detail::defer_shared_block(block, true)
+                                  : detail::deallocate_past_cache(block, c, k_default_pool_id);
+    if (!cache->classes[c].push_below_stop(block)) [[unlikely]]
+        return detail::deallocate_shared_at_stop(block, c, *cache);
+    cache->gate.leave();
+}
+// The same, one function for all control blocks of a size.
+template <std::size_t Bytes, std::size_t Align>
+POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
+    detail::deallocate_shared(block, k_class_for<Bytes, Align>);
+}
+
 // free of the block types of a size, whose objects lie `Offset` bytes into their blocks. inline: a part of retire() where that is optimized.
 // Elsewhere it is called, because its frame would be one of each level of a nested drop.
 template <class Origin, std::size_t Bytes, std::size_t Align, std::size_t Offset>
 inline void free_counted(void* header) noexcept {
     if constexpr (Offset != sizeof(count_header)) hardened::mark_header(header);
-    Origin::template deallocate<Bytes, Align>(static_cast<std::byte*>(header) + sizeof(count_header) -
-                                              Offset);
+    void* const block = static_cast<std::byte*>(header) + sizeof(count_header) - Offset;
+    if constexpr (Origin::k_is_default && k_has_shared_code<Bytes, Align>)
+        detail::deallocate_shared(block, k_class_for<Bytes, Align>);
+    else
+        Origin::template deallocate<Bytes, Align>(block);
 }
 
 // T is the object's type; U[] for an array of make_rc.
@@ -313,6 +369,10 @@ public:
     static constexpr std::size_t k_align = detail::larger(alignof(object), alignof(count_header));
     static constexpr std::size_t k_bytes = k_offset + sizeof(object);
     static constexpr class_index k_class = k_class_for<k_bytes, k_align>;
+    // There is nothing to destroy, and the header is at the start of the block.
+    static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
+                                       !k_has_rc_from_this<T> && k_class != k_large &&
+                                       k_offset == sizeof(count_header);
 
     // What make_rc and make_unique need before they allocate. Throws std::length_error.
     [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag() {
@@ -329,10 +389,6 @@ public:
     }
 
 private:
-    // There is nothing to destroy, and the header is at the start of the block.
-    static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
-                                       !k_has_rc_from_this<T> && k_class != k_large &&
-                                       k_offset == sizeof(count_header);
     static constexpr bool k_is_recycled = requires(object* made) { Origin::retire(made); };
     static constexpr bool k_may_be_deferred =
         !std::is_array_v<T> && !k_is_recycled && k_is_deferrable_type<T>;
