@@ -86,14 +86,20 @@ struct count_header {
         // The block of a deferred object is still in use: its header records the drop.
         if (POOLED_CHECKED != 0 && counts == k_sole && number < k_type_numbers)
             word.store(now - k_strong_one, std::memory_order_relaxed);
-        if (number < k_plain_numbers)
+        if (number < k_plain_numbers) {
+            take_line(number);
             detail::deallocate(detail::in_default_pool{}, static_cast<class_index>(number), this);
-        else if (number < k_type_numbers) [[likely]]
+        } else if (number < k_type_numbers) [[likely]] {
             g_block_types[number].retire(this);
-        else
+        } else {
             return false;
+        }
         return true;
     }
+
+    // Called before the block is freed. If another thread made the object, the line moves here by one transfer, and back by one when that
+    // thread uses the block again; a line that was only read stays shared, and each write to it waits.
+    void take_line(std::uint64_t any) noexcept { word.store(any, std::memory_order_relaxed); }
 };
 static_assert(sizeof(count_header) == 8);
 
@@ -349,6 +355,7 @@ POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
 // Elsewhere it is called, because its frame would be one of each level of a nested drop.
 template <class Origin, std::size_t Bytes, std::size_t Align, std::size_t Offset>
 inline void free_counted(void* header) noexcept {
+    static_cast<count_header*>(header)->take_line(0);
     if constexpr (Offset != sizeof(count_header)) hardened::mark_header(header);
     void* const block = static_cast<std::byte*>(header) + sizeof(count_header) - Offset;
     if constexpr (Origin::k_is_default && k_has_shared_code<Bytes, Align>)
