@@ -336,7 +336,9 @@ POOLED_COLD_PART inline void deallocate_shared_at_stop(void* block, class_index 
     if (!is_pushed) deallocate_past_cache(block, c, k_default_pool_id);
 }
 // Frees a block, or defers that of a control block whose object was deferred (is_block_awaited).
-POOLED_ALWAYS_INLINE void deallocate_shared(void* block, class_index c) noexcept {
+template <std::size_t Bytes, std::size_t Align>
+POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
+    constexpr class_index c = k_class_for<Bytes, Align>;
     thread_cache* const cache = in_default_pool::enter();
     if (cache == nullptr) [[unlikely]]
         return is_block_awaited() ? detail::defer_shared_block(block, true)
@@ -345,21 +347,15 @@ POOLED_ALWAYS_INLINE void deallocate_shared(void* block, class_index c) noexcept
         return detail::deallocate_shared_at_stop(block, c, *cache);
     cache->gate.leave();
 }
-// The same, one function for all control blocks of a size.
-template <std::size_t Bytes, std::size_t Align>
-POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
-    detail::deallocate_shared(block, k_class_for<Bytes, Align>);
-}
 
 // free of the block types of a size, whose objects lie `Offset` bytes into their blocks. inline: a part of retire() where that is optimized.
 // Elsewhere it is called, because its frame would be one of each level of a nested drop.
 template <class Origin, std::size_t Bytes, std::size_t Align, std::size_t Offset>
 inline void free_counted(void* header) noexcept {
-    static_cast<count_header*>(header)->take_line(0);
     if constexpr (Offset != sizeof(count_header)) hardened::mark_header(header);
     void* const block = static_cast<std::byte*>(header) + sizeof(count_header) - Offset;
     if constexpr (Origin::k_is_default && k_has_shared_code<Bytes, Align>)
-        detail::deallocate_shared(block, k_class_for<Bytes, Align>);
+        detail::deallocate_shared<Bytes, Align>(block);
     else
         Origin::template deallocate<Bytes, Align>(block);
 }
@@ -426,6 +422,7 @@ private:
                 if (!Origin::k_is_immediate || !detail::may_recurse()) [[unlikely]]
                     return drop_slow<false>(header);
             destroy(header);
+            if constexpr (!k_is_recycled) header_at(header).take_line(0);
             free_counted<Origin, k_bytes, k_align, k_offset>(header);
         }
     }
