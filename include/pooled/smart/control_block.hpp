@@ -87,8 +87,6 @@ struct from_any {
 // An object that derives from std::enable_shared_from_this observes itself. What depends on the type is a constant, shared_type::k_type;
 // the code is the same for all types.
 
-// The control block's destructor ran.
-POOLED_API void defer_shared_block(void* block, bool is_immediate) noexcept;
 // Defers an object whose last owner is gone.
 POOLED_API void defer_shared(void* block, type_tag type, bool is_immediate) noexcept;
 // All their block types have this operation of that name.
@@ -129,55 +127,6 @@ POOLED_CODE void finish_shared(block_type const& type, void* block, bool is_obse
 }
 
 #endif
-
-// The block of a control block in the default pool. Of objects with destructors, of which a program has hundreds of types, only the
-// allocation of a block that lies above the array's floor is inlined, because a call takes a nanosecond (Intel Xeon). One function for all
-// types of a size does the rest. Like operator new, they use the array without the hot block: which of a program's calls find one, no
-// processor predicts. Others, which are messages and numbers, have all of it inlined.
-template <class Object, std::size_t Bytes, std::size_t Align>
-inline constexpr bool k_has_shared_code =
-    k_is_deferrable_type<Object> && k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
-
-// The top is at the floor, or the gate is closed; the thread leaves it. Other code may have left a hot block.
-template <std::size_t Bytes, std::size_t Align>
-[[nodiscard]] POOLED_COLD_PART void* allocate_shared_slow(gate& own) {
-    constexpr class_index c = k_class_for<Bytes, Align>;
-    void* const block = own.is_open() ? detail::cache_of(own).classes[c].pop() : nullptr;
-    own.leave();
-    return block != nullptr ? block : allocate_slow_or_throw(nullptr, c, Bytes, Align);
-}
-// It is no template, so that a compiler reads it once. `slow` is allocate_shared_slow of the class.
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, void* (*slow)(gate& own)) {
-    gate& own = in_default_pool::own_gate();
-    if (own.enter_or_stay()) [[likely]] {
-        void* const block = detail::cache_of(own).classes[c].pop_above_floor();
-        if (block != nullptr) [[likely]] {
-            own.leave();
-            return block;
-        }
-    }
-    return slow(own);
-}
-
-// A thread whose arrays have their full size may have none of the class: then a hot block is better than a lock.
-POOLED_COLD_PART inline void deallocate_shared_at_stop(void* block, class_index c,
-                                                       thread_cache& cache) noexcept {
-    bool const is_pushed = cache.classes[c].push_array(block) || cache.classes[c].push_hot(block);
-    cache.gate.leave();
-    if (!is_pushed) deallocate_past_cache(block, c, k_default_pool_id);
-}
-// Frees a block, or defers it if its object was deferred (is_block_awaited).
-template <std::size_t Bytes, std::size_t Align>
-POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
-    constexpr class_index c = k_class_for<Bytes, Align>;
-    thread_cache* const cache = in_default_pool::enter();
-    if (cache == nullptr) [[unlikely]]
-        return is_block_awaited() ? detail::defer_shared_block(block, true)
-                                  : detail::deallocate_past_cache(block, c, k_default_pool_id);
-    if (!cache->classes[c].push_below_stop(block)) [[unlikely]]
-        return detail::deallocate_shared_at_stop(block, c, *cache);
-    cache->gate.leave();
-}
 
 // Prefetches what the second word of an object that is about to be destroyed points to, if the object is longer than a list's node. Members
 // are destroyed in reverse order, so of several children the first one is needed last, and a std::shared_ptr has two words. No branch: a word
@@ -246,7 +195,8 @@ public:
         static_assert(
             sizeof(T) == control::k_bytes<object> && alignof(T) == control::k_align<object>,
             "pooled: this standard library's control block is not as standard_control_block.hpp says");
-        if constexpr (Origin::k_is_default && k_has_shared_code<object, sizeof(T), alignof(T)>)
+        if constexpr (Origin::k_is_default && k_is_deferrable_type<object> &&
+                      k_has_shared_code<sizeof(T), alignof(T)>)
             return static_cast<T*>(detail::allocate_shared(
                 k_class_for<sizeof(T), alignof(T)>, detail::allocate_shared_slow<sizeof(T), alignof(T)>));
         else if constexpr (Origin::k_is_default)
@@ -256,7 +206,8 @@ public:
             return static_cast<T*>(POOLED_THREAD_GET(t_given_block, address));
     }
     POOLED_ALWAYS_INLINE void deallocate(T* p, std::size_t) noexcept {
-        if constexpr (Origin::k_is_default && k_has_shared_code<object_in<T>, sizeof(T), alignof(T)>) {
+        if constexpr (Origin::k_is_default && k_is_deferrable_type<object_in<T>> &&
+                      k_has_shared_code<sizeof(T), alignof(T)>) {
             detail::deallocate_shared<sizeof(T), alignof(T)>(p);
         } else {
             if constexpr (k_is_deferrable_type<object_in<T>>)

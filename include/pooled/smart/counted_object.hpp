@@ -86,14 +86,20 @@ struct count_header {
         // The block of a deferred object is still in use: its header records the drop.
         if (POOLED_CHECKED != 0 && counts == k_sole && number < k_type_numbers)
             word.store(now - k_strong_one, std::memory_order_relaxed);
-        if (number < k_plain_numbers)
+        if (number < k_plain_numbers) {
+            take_line(number);
             detail::deallocate(detail::in_default_pool{}, static_cast<class_index>(number), this);
-        else if (number < k_type_numbers) [[likely]]
+        } else if (number < k_type_numbers) [[likely]] {
             g_block_types[number].retire(this);
-        else
+        } else {
             return false;
+        }
         return true;
     }
+
+    // Called before the block is freed. If another thread made the object, the line moves here by one transfer, and back by one when that
+    // thread uses the block again; a line that was only read stays shared, and each write to it waits.
+    void take_line(std::uint64_t any) noexcept { word.store(any, std::memory_order_relaxed); }
 };
 static_assert(sizeof(count_header) == 8);
 
@@ -292,13 +298,67 @@ void construct_rows(T* first, std::size_t count, Initial const& initial) {
     made.count = 0;
 }
 
+// A block in the default pool, for the control block or the counted object of a type with a destructor, of which a program has hundreds. Only
+// the allocation of a block that lies above the array's floor is inlined, because a call takes a nanosecond (Intel Xeon). One function for all
+// types of a size does the rest. Like operator new, they use the array without the hot block: which of a program's calls find one, no
+// processor predicts. Others, which are messages and numbers, have all of it inlined.
+template <std::size_t Bytes, std::size_t Align>
+inline constexpr bool k_has_shared_code = k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
+
+// The top is at the floor, or the gate is closed; the thread leaves it. Other code may have left a hot block.
+template <std::size_t Bytes, std::size_t Align>
+[[nodiscard]] POOLED_COLD_PART void* allocate_shared_slow(gate& own) {
+    constexpr class_index c = k_class_for<Bytes, Align>;
+    void* const block = own.is_open() ? detail::cache_of(own).classes[c].pop() : nullptr;
+    own.leave();
+    return block != nullptr ? block : allocate_slow_or_throw(nullptr, c, Bytes, Align);
+}
+// It is no template, so that a compiler reads it once. `slow` is allocate_shared_slow of the class.
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, void* (*slow)(gate& own)) {
+    gate& own = in_default_pool::own_gate();
+    if (own.enter_or_stay()) [[likely]] {
+        void* const block = detail::cache_of(own).classes[c].pop_above_floor();
+        if (block != nullptr) [[likely]] {
+            own.leave();
+            return block;
+        }
+    }
+    return slow(own);
+}
+
+// The control block's destructor ran.
+POOLED_API void defer_shared_block(void* block, bool is_immediate) noexcept;
+
+// A thread whose arrays have their full size may have none of the class: then a hot block is better than a lock.
+POOLED_COLD_PART inline void deallocate_shared_at_stop(void* block, class_index c,
+                                                       thread_cache& cache) noexcept {
+    bool const is_pushed = cache.classes[c].push_array(block) || cache.classes[c].push_hot(block);
+    cache.gate.leave();
+    if (!is_pushed) deallocate_past_cache(block, c, k_default_pool_id);
+}
+// Frees a block, or defers that of a control block whose object was deferred (is_block_awaited).
+template <std::size_t Bytes, std::size_t Align>
+POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
+    constexpr class_index c = k_class_for<Bytes, Align>;
+    thread_cache* const cache = in_default_pool::enter();
+    if (cache == nullptr) [[unlikely]]
+        return is_block_awaited() ? detail::defer_shared_block(block, true)
+                                  : detail::deallocate_past_cache(block, c, k_default_pool_id);
+    if (!cache->classes[c].push_below_stop(block)) [[unlikely]]
+        return detail::deallocate_shared_at_stop(block, c, *cache);
+    cache->gate.leave();
+}
+
 // free of the block types of a size, whose objects lie `Offset` bytes into their blocks. inline: a part of retire() where that is optimized.
 // Elsewhere it is called, because its frame would be one of each level of a nested drop.
 template <class Origin, std::size_t Bytes, std::size_t Align, std::size_t Offset>
 inline void free_counted(void* header) noexcept {
     if constexpr (Offset != sizeof(count_header)) hardened::mark_header(header);
-    Origin::template deallocate<Bytes, Align>(static_cast<std::byte*>(header) + sizeof(count_header) -
-                                              Offset);
+    void* const block = static_cast<std::byte*>(header) + sizeof(count_header) - Offset;
+    if constexpr (Origin::k_is_default && k_has_shared_code<Bytes, Align>)
+        detail::deallocate_shared<Bytes, Align>(block);
+    else
+        Origin::template deallocate<Bytes, Align>(block);
 }
 
 // T is the object's type; U[] for an array of make_rc.
@@ -313,6 +373,10 @@ public:
     static constexpr std::size_t k_align = detail::larger(alignof(object), alignof(count_header));
     static constexpr std::size_t k_bytes = k_offset + sizeof(object);
     static constexpr class_index k_class = k_class_for<k_bytes, k_align>;
+    // There is nothing to destroy, and the header is at the start of the block.
+    static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
+                                       !k_has_rc_from_this<T> && k_class != k_large &&
+                                       k_offset == sizeof(count_header);
 
     // What make_rc and make_unique need before they allocate. Throws std::length_error.
     [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag() {
@@ -329,10 +393,6 @@ public:
     }
 
 private:
-    // There is nothing to destroy, and the header is at the start of the block.
-    static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
-                                       !k_has_rc_from_this<T> && k_class != k_large &&
-                                       k_offset == sizeof(count_header);
     static constexpr bool k_is_recycled = requires(object* made) { Origin::retire(made); };
     static constexpr bool k_may_be_deferred =
         !std::is_array_v<T> && !k_is_recycled && k_is_deferrable_type<T>;
@@ -363,6 +423,7 @@ private:
                 if (!Origin::k_is_immediate || !detail::may_recurse()) [[unlikely]]
                     return drop_slow<false>(header);
             destroy(header);
+            if constexpr (!k_is_recycled) header_at(header).take_line(0);
             free_counted<Origin, k_bytes, k_align, k_offset>(header);
         }
     }

@@ -163,8 +163,14 @@ struct by_counted : Owner {
         using origin = origin_of<T, Place>;
         using counted = counted_object<object, origin>;
         type_tag const type = by_counted::tag<object, origin>(place);
-        void* const block = detail::allocate_block<OnFailure>(place, counted::k_bytes,
-                                                              detail::tail_bytes(args...), counted::k_align);
+        void* block = nullptr;
+        if constexpr (origin::k_is_default && !counted::k_is_plain && OnFailure == on_failure::throws &&
+                      k_has_shared_code<counted::k_bytes, counted::k_align>)
+            block = detail::allocate_shared(counted::k_class,
+                                            detail::allocate_shared_slow<counted::k_bytes, counted::k_align>);
+        else
+            block = detail::allocate_block<OnFailure>(place, counted::k_bytes, detail::tail_bytes(args...),
+                                                      counted::k_align);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (block == nullptr) return typename Owner::template pointer<T>();
         held_block<origin, counted::k_bytes, counted::k_align> held{block};
