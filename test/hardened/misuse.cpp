@@ -237,6 +237,17 @@ TEST(hardened_pool, reports_every_double_free_from_another_thread) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
+// The other thread dropped the object, too, after this one had read the header's word.
+TEST(hardened_pool, reports_a_drop_of_a_plain_object_that_another_thread_drops_at_the_same_moment) {
+    using header = pooled::detail::count_header;
+    pooled::rc_ptr<int> p = pooled::make_rc<int>(1);
+    header& h = *(reinterpret_cast<header*>(p.get()) - 1);
+    std::uint64_t const word = h.word.load(std::memory_order_relaxed);
+    std::thread([&] { p.reset(); }).join();
+    std::string const report = report_of([&] { static_cast<void>(h.retires(word, header::k_sole)); });
+    EXPECT_NE(report.find("double free"), std::string::npos) << report;
+}
+
 // Both pools mark a free block with the same word when it starts at the same address.
 TEST(hardened_pool, takes_back_the_chunks_of_a_pool_on_top_of_it) {
     pooled::pool outer{{.name = "outer"}};

@@ -98,8 +98,11 @@ struct count_header {
     }
 
     // Called before the block is freed. If another thread made the object, the line moves here by one transfer, and back by one when that
-    // thread uses the block again; a line that was only read stays shared, and each write to it waits.
-    void take_line(std::uint64_t any) noexcept { word.store(any, std::memory_order_relaxed); }
+    // thread uses the block again; a line that was only read stays shared, and each write to it waits. The hardened build writes there itself:
+    // a mark, which a second drop must find.
+    void take_line(std::uint64_t any) noexcept {
+        if constexpr (!k_hardened) word.store(any, std::memory_order_relaxed);
+    }
 };
 static_assert(sizeof(count_header) == 8);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: blocks of make_shared of types with destructors, in the default pool, where the cache's inlined code does not serve them.
+// Plan: blocks of make_shared, make_rc and make_unique of types with destructors, in the default pool, where the cache's inlined code does
+// not serve them.
 //   - each stop, a full array, no array: the block is free once, and the gate is left
 //   - what another type's drop left in the cache is found
 
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -78,30 +80,59 @@ TEST(shared_blocks, that_another_type_dropped_are_found) {
     }).join();
 }
 
+// `make` gives a pointer to an object whose block is of class `c`.
+void expect_the_array_alone(detail::class_index c, auto make) {
+    std::vector<decltype(make())> all(400);
+    for (int i = 0; i < 5; ++i)
+        for (auto& one : all)
+            one = make();  // the array gets its size
+    detail::class_cache const& own = detail::cache_of(own_gate()).classes[c];
+    for (auto& one : all) {
+        std::uint32_t const size = own.size();
+        if (size == own.capacity()) break;
+        one.reset();
+        ASSERT_EQ(own.size(), size + 1);
+    }
+    EXPECT_GT(own.size(), 129U) << "it passed a stop";
+    while (own.size() != 0) {
+        std::uint32_t const size = own.size();
+        all.push_back(make());
+        ASSERT_EQ(own.size(), size - 1);
+        ASSERT_TRUE(own_gate().is_idle());
+    }
+}
+
 TEST(shared_blocks, are_put_into_the_array_and_taken_from_it) {
     if (!detail::k_has_cache || detail::k_hardened) GTEST_SKIP() << "this build has no such code";
+    using control = detail::standard_control_block;
+    constexpr auto c = detail::k_class_for<control::k_bytes<destroyed>, control::k_align<destroyed>>;
+    std::thread([] { expect_the_array_alone(c, [] { return pooled::make_shared<destroyed>(); }); }).join();
+}
+
+TEST(shared_blocks, of_counted_objects_are_put_into_the_array_and_taken_from_it) {
+    if (!detail::k_has_cache || detail::k_hardened) GTEST_SKIP() << "this build has no such code";
+    constexpr auto c = detail::counted_object<destroyed, detail::from_default>::k_class;
     std::thread([] {
-        std::vector<std::shared_ptr<destroyed>> all(400);
-        auto const fill = [&] {
-            for (auto& one : all)
-                one = pooled::make_shared<destroyed>();
-        };
-        for (int i = 0; i < 5; ++i)
-            fill();  // the array gets its size
-        using control = detail::standard_control_block;
-        constexpr auto c = detail::k_class_for<control::k_bytes<destroyed>, control::k_align<destroyed>>;
-        detail::class_cache const& own = detail::cache_of(own_gate()).classes[c];
-        for (auto& one : all) {
-            std::uint32_t const size = own.size();
-            if (size == own.capacity()) break;
-            one.reset();
-            ASSERT_EQ(own.size(), size + 1);
+        expect_the_array_alone(c, [] { return pooled::make_rc<destroyed>(); });
+        expect_the_array_alone(c, [] { return pooled::make_unique<destroyed>(); });
+    }).join();
+}
+
+TEST(shared_blocks, of_counted_objects_whose_constructor_throws_are_free) {
+    struct throwing : destroyed {
+        explicit throwing(bool throws) {
+            if (throws) throw std::runtime_error("no object");
         }
-        EXPECT_GT(own.size(), 129U) << "it passed a stop";
-        while (own.size() != 0) {
-            std::uint32_t const size = own.size();
-            all.push_back(pooled::make_shared<destroyed>());
-            ASSERT_EQ(own.size(), size - 1);
+    };
+    std::thread([] {
+        std::vector<pooled::rc_ptr<throwing>> all;
+        for (int i = 0; i < 300; ++i) {
+            std::uint64_t const before = in_use();
+            EXPECT_THROW(static_cast<void>(pooled::make_rc<throwing>(true)), std::runtime_error);
+            EXPECT_THROW(static_cast<void>(pooled::make_unique<throwing>(true)), std::runtime_error);
+            ASSERT_EQ(in_use(), before);
+            ASSERT_TRUE(own_gate().is_idle());
+            all.push_back(pooled::make_rc<throwing>(false));
         }
     }).join();
 }
