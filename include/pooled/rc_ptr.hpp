@@ -173,7 +173,7 @@ public:
         return *this;
     }
     // Inlined, so that a temporary that was moved from is known to be empty, and has no code that drops it.
-    POOLED_ALWAYS_INLINE counted_ptr& operator=(counted_ptr&& other) noexcept {
+    POOLED_INLINE_IF_OPTIMIZED counted_ptr& operator=(counted_ptr&& other) noexcept {
         counted_ptr(std::move(other)).swap(*this);
         return *this;
     }
@@ -304,7 +304,7 @@ public:
     rc_ptr(rc_ptr const&) noexcept = default;
     rc_ptr(rc_ptr&&) noexcept = default;
     rc_ptr& operator=(rc_ptr const&) noexcept = default;
-    POOLED_ALWAYS_INLINE rc_ptr& operator=(rc_ptr&&) noexcept = default;
+    POOLED_INLINE_IF_OPTIMIZED rc_ptr& operator=(rc_ptr&&) noexcept = default;
     POOLED_ALWAYS_INLINE ~rc_ptr() = default;  // GCC would call it
     friend void swap(rc_ptr& a, rc_ptr& b) noexcept { a.swap(b); }
 };
@@ -318,7 +318,7 @@ public:
     local_rc_ptr(local_rc_ptr const&) noexcept = default;
     local_rc_ptr(local_rc_ptr&&) noexcept = default;
     local_rc_ptr& operator=(local_rc_ptr const&) noexcept = default;
-    POOLED_ALWAYS_INLINE local_rc_ptr& operator=(local_rc_ptr&&) noexcept = default;
+    POOLED_INLINE_IF_OPTIMIZED local_rc_ptr& operator=(local_rc_ptr&&) noexcept = default;
     POOLED_ALWAYS_INLINE ~local_rc_ptr() = default;  // GCC would call it
     friend void swap(local_rc_ptr& a, local_rc_ptr& b) noexcept { a.swap(b); }
 };

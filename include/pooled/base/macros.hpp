@@ -124,6 +124,12 @@
 #if !defined(POOLED_ALWAYS_INLINE)  // test/CMakeLists.txt has another one for tests that are not optimized
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
 #endif
+// Where nothing is optimized, each place that inlines a function has a frame of that function's size, also within nested drops.
+#if defined(__OPTIMIZE__)
+#define POOLED_INLINE_IF_OPTIMIZED POOLED_ALWAYS_INLINE
+#else
+#define POOLED_INLINE_IF_OPTIMIZED inline
+#endif
 
 // For a function that reads an object's bytes as a prefetcher does, regardless of their meaning and of concurrent writes: no
 // sanitizer may instrument it. In other builds such a function is inlined.
