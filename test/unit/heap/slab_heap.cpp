@@ -443,7 +443,10 @@ TEST(slab_heap_of_system_memory, takes_a_chunk_of_a_huge_page_after_1_mib_only_i
         slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
         while (from.used() < k_mib) {
             std::size_t const bytes = heap.grow(k_48);
-            if (bytes >= least_touched) static_cast<void>(take_touched(heap, bytes / k_slab_bytes));
+            for (std::size_t i = 0; i != bytes / k_slab_bytes; ++i) {
+                slab* const s = heap.allocate(k_48);
+                if (bytes >= least_touched) platform::touch_pages(s->memory(), k_slab_bytes);
+            }
         }
         return heap.grow(k_48);
     };
