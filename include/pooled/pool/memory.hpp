@@ -190,7 +190,8 @@ private:
             return search(what, cache);
         }
     }
-    // Whether another attempt may succeed. Blocks of the class that other threads have cached are used before any upstream is called.
+    // Whether another attempt may succeed. Blocks of the class that other threads have cached are used before any upstream is called, but for a
+    // few large ones.
     [[nodiscard]] bool find_more(block_request const& what, thread_cache* cache) {
         if (what.c != k_exact && (steal(what.c) || find_slab(what.c, cache))) return true;
         return grow(what);
@@ -239,7 +240,15 @@ private:
         if (m_caches.is_at_bound() || (crowd != 0 && m_caches[c].count_miss() % (crowd + 1) != 0))
             return false;
         try_scoped_lock const lock(m_caches);  // whoever has it may have been preempted
-        return lock && m_caches.steal(c, k_least_stolen);
+        return lock && m_caches.steal(c, least_stolen(c));
+    }
+    // Two threads that hand large blocks over would stop each other for each few of them, as long as these are just enough: who needs one takes
+    // memory of the system while the others keep less than a quarter of what is outside, unless all that is needed was reserved.
+    [[nodiscard]] std::size_t least_stolen(class_index c) noexcept {
+        bool const may_grow = c >= k_first_large && m_upstream.is_system() && !m_upstream.is_bounded() &&
+                              !m_slabs.has_reservations();
+        std::size_t const outside = may_grow ? m_caches[c].outside() * k_geometry[c].block_bytes : 0;
+        return detail::larger(k_least_stolen, outside / 4);
     }
     // Cached blocks of other classes may be the only reason why slabs are in use: blocks that were freed in random order lie in
     // as many slabs. Without this, 16 phases of 32 MiB held 170 MiB. The caller's cache returns the blocks that it did not need

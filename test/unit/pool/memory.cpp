@@ -348,6 +348,25 @@ TEST(large_blocks, that_another_thread_keeps_are_used_before_upstream_is_asked) 
     pool.deallocate(p, 100'000);
 }
 
+// Two threads that have just enough otherwise stop each other all the time.
+TEST(large_blocks, that_another_thread_keeps_are_left_there_if_they_are_few) {
+    constexpr std::size_t k_bytes = std::size_t{12} << 20;
+    auto const calls = [](std::size_t in_use, std::size_t reserved) {
+        pooled::pool pool;
+        if (reserved != 0) pool.reserve_bytes(reserved, k_bytes);
+        test::held_blocks first(pool, k_bytes);
+        first.take(in_use);
+        test::sleeper other;
+        other.run([&] { pool.deallocate(pool.allocate(k_bytes), k_bytes); });
+        std::uint64_t const before = pool.stats().upstream_calls;
+        test::held_blocks(pool, k_bytes).take(1);
+        return pool.stats().upstream_calls - before;
+    };
+    EXPECT_EQ(calls(3, 0), 0U);
+    EXPECT_EQ(calls(4, 0), 1U);
+    EXPECT_EQ(calls(4, 5), 0U);
+}
+
 TEST(large_blocks, that_a_thread_keeps_are_returned_when_it_ends) {
     pooled::pool pool;
     std::thread([&] { pool.deallocate(pool.allocate(100'000), 100'000); }).join();
