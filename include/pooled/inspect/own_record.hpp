@@ -72,8 +72,7 @@ struct record_access::of<registry> {
                                      POOLED_OFFSET(deferred_list, m_first),
                        .deferred_bytes = size<deferred_list>(),
                        .m_handed = shared + POOLED_OFFSET(central::context, handed),
-                       .handed_count =
-                           handed_blocks::k_classes * handed_blocks::k_batches * handed_blocks::k_most_blocks,
+                       .handed_step = handed_blocks::k_most_blocks + 1,
                        .handed_bytes = size<handed_blocks>(),
                        .bytes = size<pool_memory>()};
         std::uint32_t const recent = POOLED_OFFSET(central, m_recent);

@@ -78,7 +78,8 @@ struct record {
         std::uint32_t first_cache, m_slots, slot_count, slot_bytes, slot_address_shift, slot_unit, m_central,
             central_bytes;
         std::uint32_t m_deferred, deferred_bytes;  // of each class, the first of a list of deferred_blocks
-        std::uint32_t m_handed, handed_count, handed_bytes;  // a pointer to so many addresses, unless null
+        // A pointer, perhaps null, to words: addresses or null, but for each first of `handed_step`.
+        std::uint32_t m_handed, handed_step, handed_bytes;
         std::uint32_t bytes;
     } of_memory = {};
 

@@ -150,10 +150,11 @@ private:
     void read_handed(address memory) {
         auto const& of = m_layout.of_memory;
         address const all = get<address>(memory + of.m_handed);
-        if (all == 0) return;
+        if (all == 0 || of.handed_step == 0) return;
         m_to.piece(all, of.handed_bytes);
-        for_each_word(all, of.handed_count, [this](address one) {
-            if (one != 0) m_to.free(one);
+        std::uint32_t nth = 0;
+        for_each_word(all, of.handed_bytes / sizeof(address), [&](address one) {
+            if (nth++ % of.handed_step != 0 && one != 0) m_to.free(one);
         });
     }
 
