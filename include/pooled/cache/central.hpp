@@ -266,8 +266,10 @@ public:
     }
 
     [[nodiscard]] std::uint64_t free() const noexcept { return m_free + m_recent.count(); }
+    // acquire: pairs with the release in remove_slab(); slabs that were added before are counted, so this is never less than 0.
     [[nodiscard]] std::uint64_t capacity() const noexcept {
-        return m_capacity + m_added_blocks.load(std::memory_order_relaxed);
+        std::uint64_t const own = m_capacity.acquire();
+        return own + m_added_blocks.load(std::memory_order_relaxed);
     }
     // Clamped, because another thread may have changed only one of the two counters.
     [[nodiscard]] std::uint64_t outside() const noexcept { return saturating_subtract(capacity(), free()); }
@@ -446,14 +448,16 @@ private:
     }
     void remove_slab(slab& s) noexcept {
         m_slabs.remove(s);
-        m_capacity.subtract(s.total);
+        // release, twice: pair with the acquires in capacity() and slab_units(), without the lock.
+        m_capacity.publish(m_capacity - s.total);
         m_free.subtract(s.total);
-        m_slab_units.subtract(units_of(s));
+        m_slab_units.publish(m_slab_units - units_of(s));
         m_pool.heap.deallocate(s);
     }
 
     [[nodiscard]] std::uint32_t slab_units() const noexcept {
-        return m_slab_units + m_added_units.load(std::memory_order_relaxed);
+        std::uint32_t const own = m_slab_units.acquire();  // as in capacity()
+        return own + m_added_units.load(std::memory_order_relaxed);
     }
     [[nodiscard]] std::uint32_t units_of(slab const& s) const noexcept {
         return static_cast<std::uint32_t>(s.bytes() / m_pool.heap.unit());

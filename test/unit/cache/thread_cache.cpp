@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -285,6 +286,28 @@ TEST(class_cache, drops_addresses_between_the_oldest_and_the_newest) {
         EXPECT_EQ(cache.pop_array(), &blocks[left]);
     EXPECT_EQ(cache.pop_array(), nullptr);
     cache.release();
+}
+
+// As stats() does, while a thread that frees large blocks of others gets its array without the lock of the class.
+TEST(class_cache, never_says_that_it_holds_more_than_its_array_has_room_for) {
+    class_cache cache;
+    std::atomic<bool> has_begun{false};
+    std::atomic<bool> is_over{false};
+    std::thread owner([&] {
+        for (int i = 0; i < 100'000 && cache.reserve(16); ++i) {
+            cache.release();
+            has_begun = true;
+        }
+        is_over = true;
+    });
+    while (!has_begun && !is_over)
+        std::this_thread::yield();
+    std::uint32_t most = 0;
+    do
+        most = std::max({most, cache.held(), cache.least_held()});
+    while (!is_over);
+    owner.join();
+    EXPECT_EQ(most, 0U);
 }
 
 }  // namespace
