@@ -738,4 +738,21 @@ TEST(destroyed_pool, takes_blocks_home_from_any_thread_awake_asleep_or_ended) {
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
+// Code without exceptions asks for this where upstream has no memory.
+TEST(pool_without_a_bound, is_never_called_exhausted) {
+    pooled::pool const unbounded;
+    pooled::pool const bounded{{.max_bytes = 1 << 20}};
+    auto const is_exhausted = [](pooled::pool const& one) {
+        bool is = false;
+        try {
+            test::core_of(one).throw_exhausted(1000);
+        } catch (std::bad_alloc const& error) {
+            is = dynamic_cast<pooled::exhausted const*>(&error) != nullptr;
+        }
+        return is;
+    };
+    EXPECT_FALSE(is_exhausted(unbounded));
+    EXPECT_TRUE(is_exhausted(bounded));
+}
+
 }  // namespace
