@@ -218,7 +218,9 @@ private:
     void add() const noexcept { m_handle.template with_header<Counting::add_strong>(); }
     POOLED_ALWAYS_INLINE static void drop(count_header& h) noexcept {
         instrument::drop_counted(&h, count_header::is_owned);
-        Counting::release_strong(h);
+        // An array is not plain; pointers to void are of many types.
+        constexpr bool is_one_class = !std::is_array_v<T> && !std::is_void_v<T>;
+        Counting::release_strong(h, is_one_class ? &g_usual_class<std::remove_cv_t<T>> : nullptr);
     }
 };
 

@@ -236,8 +236,11 @@ POOLED_ALWAYS_INLINE void deallocate_object(Place const& place, class_index c, v
     } else if (cache = place.enter(); cache == nullptr) [[unlikely]] {
         return deallocate_past_cache(p, c, place.id());
     }
-    if (!cache->classes[c].push_hot(p)) [[unlikely]]
-        return deallocate_cold<false>(p, thread_cache::offset_of(c), *cache);
+    std::size_t const at = thread_cache::offset_of(c);
+    class_cache* one = &cache->class_at(at);
+    if (!__builtin_constant_p(at)) asm("" : "+r"(one));  // or compilers would add it up for each use
+    if (!one->push_hot(p)) [[unlikely]]
+        return deallocate_cold<false>(p, at, *cache);
     if constexpr (Place::k_sharing == sharing::shared) cache->gate.leave();
 }
 

@@ -121,6 +121,60 @@ TEST_F(a_plain_object, goes_whole_by_a_handle_to_a_base) {
     EXPECT_TRUE(nothing);
 }
 
+// Objects of four classes, held by handles to one base.
+struct plain_message {
+    int kind = 0;
+};
+template <std::size_t Bytes>
+struct plain_message_of : plain_message {
+    std::array<std::byte, Bytes> more{};
+};
+
+TEST_F(a_plain_object, goes_to_its_own_class_whatever_handles_of_that_type_dropped_before) {
+    using handle = pooled::rc_ptr<plain_message>;
+    std::array<handle (*)(), 4> const makers = {
+        [] { return handle(pooled::make_rc<plain_message>()); },
+        [] { return handle(pooled::make_rc<plain_message_of<40>>()); },
+        [] { return handle(pooled::make_rc<plain_message_of<100>>()); },
+        [] { return handle(pooled::make_rc<plain_message_of<600>>()); }};
+    auto const before = held();
+    std::uint32_t random = 1;
+    for (int i = 0; i < 1'000; ++i) {
+        random = random * 1'664'525 + 1'013'904'223;
+        handle p = makers[random >> 30]();
+        handle const q = makers[random >> 28 & 3]();
+        p.reset();
+        p = q;
+    }
+    EXPECT_EQ(held(), before);
+}
+
+TEST_F(a_plain_object, is_expected_to_be_of_the_class_of_those_before_until_there_is_another) {
+    struct part {
+        std::uint64_t words[3] = {};
+    };
+    struct whole : part {
+        std::uint64_t more[9] = {};
+    };
+    using namespace pooled::detail;
+    if constexpr (!k_has_cache) GTEST_SKIP() << "this build looks at each drop";
+    auto const usual = [] { return g_usual_class<part>.load(); };
+    EXPECT_EQ(usual(), 0U);
+    for (int i = 0; i < 2; ++i) {
+        static_cast<void>(pooled::make_rc<part>());
+        EXPECT_EQ(usual(), class_for(sizeof(part) + sizeof(count_header), alignof(count_header)));
+    }
+    static_cast<void>(pooled::make_rc<part const>());
+    static_cast<void>(pooled::make_local_rc<part>());
+    EXPECT_LT(usual(), k_second_class);
+    for (int i = 0; i < 2; ++i) {
+        static_cast<void>(pooled::rc_ptr<part>(pooled::make_rc<whole>()));
+        EXPECT_GE(usual(), k_second_class);
+        static_cast<void>(pooled::make_rc<part>());
+        EXPECT_GE(usual(), k_second_class);
+    }
+}
+
 TEST_F(a_plain_object, stays_while_it_is_observed) {
     auto p = pooled::make_rc<plain_base>();
     pooled::weak_rc_ptr<plain_base> const w = p;
