@@ -123,7 +123,7 @@ POOLED_CODE void finish_shared(block_type const& type, void* block, bool is_obse
     type.destroy(static_cast<std::byte*>(block) + type.object_offset);
     if (is_observed) return control::release_weak(block);
     detail::write_stale_owner(block);
-    type.free(block);
+    type.free != nullptr ? type.free(block) : detail::deallocate_shared(block, type.cache_offset);
 }
 
 #endif
@@ -162,15 +162,18 @@ class shared_type {
     using control = standard_control_block;
     static constexpr std::size_t k_bytes = control::k_bytes<T>;
     static constexpr std::size_t k_align = control::k_align<T>;
+    static constexpr bool k_is_default = Origin::k_is_default && k_has_shared_code<k_bytes, k_align>;
 
 public:
     static constexpr block_type k_type{.retire = nullptr,
                                        .retire_observed = nullptr,
-                                       .free = free_block<Origin, k_bytes, k_align>,
+                                       .free = k_is_default ? nullptr : free_block<Origin, k_bytes, k_align>,
                                        .finish = finish_shared,
                                        .object_offset = control::k_object_offset<T>,
                                        .object_bytes = sizeof(T),
-                                       .destroy = destroy_object<T>};
+                                       .destroy = destroy_object<T>,
+                                       .cache_offset =
+                                           thread_cache::offset_of(k_class_for<k_bytes, k_align>)};
 };
 
 // Empty. make_shared passes one of char, the same for all types, because each allocator costs a compiler ten milliseconds; the standard
@@ -195,20 +198,24 @@ public:
         static_assert(
             sizeof(T) == control::k_bytes<object> && alignof(T) == control::k_align<object>,
             "pooled: this standard library's control block is not as standard_control_block.hpp says");
-        if constexpr (Origin::k_is_default && k_is_deferrable_type<object> &&
-                      k_has_shared_code<sizeof(T), alignof(T)>)
-            return static_cast<T*>(detail::allocate_shared(
-                k_class_for<sizeof(T), alignof(T)>, detail::allocate_shared_slow<sizeof(T), alignof(T)>));
-        else if constexpr (Origin::k_is_default)
+        if constexpr (Origin::k_is_default && k_has_shared_code<sizeof(T), alignof(T)>) {
+            constexpr auto what = packed_request::of<sizeof(T), alignof(T)>();
+            constexpr class_index c = k_class_for<sizeof(T), alignof(T)>;
+            return static_cast<T*>(k_is_deferrable_type<object> ? detail::allocate_shared(c, what)
+                                                                : detail::allocate_shared_hot(c, what));
+        } else if constexpr (Origin::k_is_default)
             return static_cast<T*>(detail::allocate_or_throw(
                 in_default_pool{}, k_class_for<sizeof(T), alignof(T)>, sizeof(T), alignof(T)));
         else
             return static_cast<T*>(POOLED_THREAD_GET(t_given_block, address));
     }
     POOLED_ALWAYS_INLINE void deallocate(T* p, std::size_t) noexcept {
-        if constexpr (Origin::k_is_default && k_is_deferrable_type<object_in<T>> &&
-                      k_has_shared_code<sizeof(T), alignof(T)>) {
-            detail::deallocate_shared<sizeof(T), alignof(T)>(p);
+        if constexpr (Origin::k_is_default && k_has_shared_code<sizeof(T), alignof(T)>) {
+            constexpr class_index c = k_class_for<sizeof(T), alignof(T)>;
+            if constexpr (k_is_deferrable_type<object_in<T>>)
+                detail::deallocate_shared(p, thread_cache::offset_of(c));
+            else
+                detail::deallocate_shared_hot(p, c);
         } else {
             if constexpr (k_is_deferrable_type<object_in<T>>)
                 if (detail::is_block_awaited()) [[unlikely]]
