@@ -198,24 +198,20 @@ public:
         static_assert(
             sizeof(T) == control::k_bytes<object> && alignof(T) == control::k_align<object>,
             "pooled: this standard library's control block is not as standard_control_block.hpp says");
-        if constexpr (Origin::k_is_default && k_has_shared_code<sizeof(T), alignof(T)>) {
-            constexpr auto what = packed_request::of<sizeof(T), alignof(T)>();
-            constexpr class_index c = k_class_for<sizeof(T), alignof(T)>;
-            return static_cast<T*>(k_is_deferrable_type<object> ? detail::allocate_shared(c, what)
-                                                                : detail::allocate_shared_hot(c, what));
-        } else if constexpr (Origin::k_is_default)
+        if constexpr (Origin::k_is_default && k_is_deferrable_type<object> &&
+                      k_has_shared_code<sizeof(T), alignof(T)>)
+            return static_cast<T*>(detail::allocate_shared(k_class_for<sizeof(T), alignof(T)>,
+                                                           packed_request::of<sizeof(T), alignof(T)>()));
+        else if constexpr (Origin::k_is_default)
             return static_cast<T*>(detail::allocate_or_throw(
                 in_default_pool{}, k_class_for<sizeof(T), alignof(T)>, sizeof(T), alignof(T)));
         else
             return static_cast<T*>(POOLED_THREAD_GET(t_given_block, address));
     }
     POOLED_ALWAYS_INLINE void deallocate(T* p, std::size_t) noexcept {
-        if constexpr (Origin::k_is_default && k_has_shared_code<sizeof(T), alignof(T)>) {
-            constexpr class_index c = k_class_for<sizeof(T), alignof(T)>;
-            if constexpr (k_is_deferrable_type<object_in<T>>)
-                detail::deallocate_shared(p, thread_cache::offset_of(c));
-            else
-                detail::deallocate_shared_hot(p, c);
+        if constexpr (Origin::k_is_default && k_is_deferrable_type<object_in<T>> &&
+                      k_has_shared_code<sizeof(T), alignof(T)>) {
+            detail::deallocate_shared(p, thread_cache::offset_of(k_class_for<sizeof(T), alignof(T)>));
         } else {
             if constexpr (k_is_deferrable_type<object_in<T>>)
                 if (detail::is_block_awaited()) [[unlikely]]

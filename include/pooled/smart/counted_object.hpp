@@ -302,10 +302,10 @@ void construct_rows(T* first, std::size_t count, Initial const& initial) {
     made.count = 0;
 }
 
-// A block in the default pool, for the control block or the counted object of a type, of which a program has hundreds. Only the hit of an
-// allocation is inlined, because a call takes a nanosecond (Intel Xeon), and of a type without a destructor, which is a message or a number,
-// that of a deallocation. One function for all types does the rest; what it is told of the type is one constant. A type with a destructor uses
-// the array without the hot block, as operator new does: which of a program's calls find one, no processor predicts.
+// A block in the default pool, for the control block or the counted object of a type with a destructor, of which a program has hundreds. Only
+// the allocation of a block that lies above the array's floor is inlined, because a call takes a nanosecond (Intel Xeon). One function for all
+// types does the rest, and is told the class by a constant. Like operator new, they use the array without the hot block: which of a program's
+// calls find one, no processor predicts. Others, which are messages and numbers, have all of it inlined.
 template <std::size_t Bytes, std::size_t Align>
 inline constexpr bool k_has_shared_code = k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
 
@@ -353,24 +353,6 @@ private:
     }
     return detail::allocate_shared_slow(own, what);
 }
-// There is no hot block.
-[[nodiscard]] POOLED_COLD_PART inline void* allocate_shared_cold(gate& own, packed_request what) {
-    void* const block = detail::cache_of(own).class_at(what.cache_offset()).pop_above_floor();
-    if (block == nullptr) [[unlikely]]
-        return detail::allocate_shared_slow(own, what);
-    own.leave();
-    return block;
-}
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared_hot(class_index c, packed_request what) {
-    gate& own = in_default_pool::own_gate();
-    if (!own.enter_or_stay()) [[unlikely]]
-        return detail::allocate_shared_slow(own, what);
-    void* const block = detail::cache_of(own).classes[c].pop_hot();
-    if (block == nullptr) [[unlikely]]
-        return detail::allocate_shared_cold(own, what);
-    own.leave();
-    return block;
-}
 
 // The control block's destructor ran.
 POOLED_API void defer_shared_block(void* block, bool is_immediate) noexcept;
@@ -388,19 +370,10 @@ POOLED_COLD_PART inline void deallocate_shared(void* block, std::size_t at) noex
         return detail::deallocate_shared_at_stop(block, at, own);
     own.leave();
 }
-POOLED_ALWAYS_INLINE void deallocate_shared_hot(void* block, class_index c) noexcept {
-    std::size_t const at = thread_cache::offset_of(c);
-    gate& own = in_default_pool::own_gate();
-    if (!own.enter_or_stay()) [[unlikely]]
-        return detail::deallocate_shared_slow(block, at, own);
-    if (!detail::cache_of(own).classes[c].push_hot(block)) [[unlikely]]
-        return detail::deallocate_cold<false>(block, at, detail::cache_of(own));
-    own.leave();
-}
 
 #if POOLED_HAS_CODE
 
-POOLED_CODE void* allocate_shared_slow(gate& own, packed_request what) {
+POOLED_COLD_PART POOLED_CODE void* allocate_shared_slow(gate& own, packed_request what) {
     void* const block = own.is_open() ? detail::cache_of(own).class_at(what.cache_offset()).pop() : nullptr;
     own.leave();
     return block != nullptr ? block
