@@ -47,8 +47,8 @@ ACQUIRES = (
     UNUSED + "void use() { pooled::object_pool<int> pool; auto a = pool.acquire(); auto b = pool.acquire_rc(); }\n"
 )
 MOST_CODE_WITH_LIBRARY = {MAKES: 11_000, ACQUIRES: 17_000}
-# What the sixteenth size may cost more than the sixteenth type of one size: other instructions clear more words.
-MOST_CODE_OF_A_SIZE = 20
+# What one more size may cost: the function that drops a block of its class (94 with GCC, 66 with Clang).
+MOST_CODE_OF_A_SIZE = 110
 HEAVY = {"iostream", "fstream", "sstream", "iomanip", "regex", "map", "set", "unordered_map", "list", "deque", "thread"}
 HEAVY |= {"future", "filesystem", "ranges", "random", "locale", "format", "condition_variable", "any", "variant"}
 # Each has what the library needs of it in base/: 4,000 to 33,000 lines less, according to the library.
@@ -113,7 +113,7 @@ def code_of_types(toolchain: list[str], folder: Path, words: list[int], options:
 
 
 @pytest.mark.parametrize("options", [[], ["-DPOOLED_STATIC=1"]])
-def test_types_of_different_sizes_cost_as_much_code_as_types_of_one_size(tmp_path, options):
+def test_types_of_different_sizes_share_all_but_one_function(tmp_path, options):
     for _, toolchain in INSTALLED:
         of_one_size = code_of_types(toolchain, tmp_path, [20] * 16, options)
         of_many = code_of_types(toolchain, tmp_path, [20 + 4 * i for i in range(16)], options)

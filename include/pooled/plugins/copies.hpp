@@ -59,9 +59,8 @@ struct block_type {
     std::uint32_t object_bytes;
     char const* name = nullptr;  // as name_of_type() says
 
-    // For a finish that serves many types; no other copy reads them. An object of make_shared in the default pool has no `free`.
+    // A finish that serves many types calls it.
     void (*destroy)(void* object) noexcept = nullptr;
-    std::size_t cache_offset = 0;  // thread_cache::offset_of() the block's class
 };
 
 // "… [with T = name]" or "… [T = name]": for reports, also without RTTI.

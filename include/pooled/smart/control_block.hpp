@@ -123,7 +123,7 @@ POOLED_CODE void finish_shared(block_type const& type, void* block, bool is_obse
     type.destroy(static_cast<std::byte*>(block) + type.object_offset);
     if (is_observed) return control::release_weak(block);
     detail::write_stale_owner(block);
-    type.free != nullptr ? type.free(block) : detail::deallocate_shared(block, type.cache_offset);
+    type.free(block);
 }
 
 #endif
@@ -162,18 +162,21 @@ class shared_type {
     using control = standard_control_block;
     static constexpr std::size_t k_bytes = control::k_bytes<T>;
     static constexpr std::size_t k_align = control::k_align<T>;
-    static constexpr bool k_is_default = Origin::k_is_default && k_has_shared_code<k_bytes, k_align>;
+    static consteval block_type::operation free() noexcept {
+        if constexpr (Origin::k_is_default && k_has_shared_code<k_bytes, k_align>)
+            return deallocate_shared<k_class_for<k_bytes, k_align>>;
+        else
+            return free_block<Origin, k_bytes, k_align>;
+    }
 
 public:
     static constexpr block_type k_type{.retire = nullptr,
                                        .retire_observed = nullptr,
-                                       .free = k_is_default ? nullptr : free_block<Origin, k_bytes, k_align>,
+                                       .free = free(),
                                        .finish = finish_shared,
                                        .object_offset = control::k_object_offset<T>,
                                        .object_bytes = sizeof(T),
-                                       .destroy = destroy_object<T>,
-                                       .cache_offset =
-                                           thread_cache::offset_of(k_class_for<k_bytes, k_align>)};
+                                       .destroy = destroy_object<T>};
 };
 
 // Empty. make_shared passes one of char, the same for all types, because each allocator costs a compiler ten milliseconds; the standard
@@ -211,7 +214,7 @@ public:
     POOLED_ALWAYS_INLINE void deallocate(T* p, std::size_t) noexcept {
         if constexpr (Origin::k_is_default && k_is_deferrable_type<object_in<T>> &&
                       k_has_shared_code<sizeof(T), alignof(T)>) {
-            detail::deallocate_shared(p, thread_cache::offset_of(k_class_for<sizeof(T), alignof(T)>));
+            detail::deallocate_shared<k_class_for<sizeof(T), alignof(T)>>(p);
         } else {
             if constexpr (k_is_deferrable_type<object_in<T>>)
                 if (detail::is_block_awaited()) [[unlikely]]

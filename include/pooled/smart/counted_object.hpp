@@ -362,11 +362,14 @@ POOLED_API void deallocate_shared_slow(void* block, std::size_t at, gate& own) n
 // A thread whose arrays have their full size may have none of the class: then a hot block is better than a lock.
 POOLED_API void deallocate_shared_at_stop(void* block, std::size_t at, gate& own) noexcept;
 // Frees a block, or defers that of a control block whose object was deferred (is_block_awaited).
-POOLED_COLD_PART inline void deallocate_shared(void* block, std::size_t at) noexcept {
+// One for each class: with its place as a parameter, a drop takes two instructions more.
+template <class_index C>
+POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
+    constexpr std::size_t at = thread_cache::offset_of(C);
     gate& own = in_default_pool::own_gate();
     if (!own.enter_or_stay()) [[unlikely]]
         return detail::deallocate_shared_slow(block, at, own);
-    if (!detail::cache_of(own).class_at(at).push_below_stop(block)) [[unlikely]]
+    if (!detail::cache_of(own).classes[C].push_below_stop(block)) [[unlikely]]
         return detail::deallocate_shared_at_stop(block, at, own);
     own.leave();
 }
@@ -400,7 +403,7 @@ inline void free_counted(void* header) noexcept {
     if constexpr (Offset != sizeof(count_header)) hardened::mark_header(header);
     void* const block = static_cast<std::byte*>(header) + sizeof(count_header) - Offset;
     if constexpr (Origin::k_is_default && k_has_shared_code<Bytes, Align>)
-        detail::deallocate_shared(block, thread_cache::offset_of(k_class_for<Bytes, Align>));
+        detail::deallocate_shared<k_class_for<Bytes, Align>>(block);
     else
         Origin::template deallocate<Bytes, Align>(block);
 }
