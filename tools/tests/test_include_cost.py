@@ -112,7 +112,7 @@ def code_of_types(toolchain: list[str], folder: Path, words: list[int], options:
     return int(sizes.splitlines()[1].split()[0])
 
 
-@pytest.mark.parametrize("options", [[], ["-DPOOLED_STATIC=1"]])
+@pytest.mark.parametrize("options", [["-DPOOLED_STATIC=1"]])
 def test_types_of_different_sizes_share_all_but_one_function(tmp_path, options):
     for _, toolchain in INSTALLED:
         of_one_size = code_of_types(toolchain, tmp_path, [20] * 16, options)
