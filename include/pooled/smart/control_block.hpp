@@ -162,11 +162,17 @@ class shared_type {
     using control = standard_control_block;
     static constexpr std::size_t k_bytes = control::k_bytes<T>;
     static constexpr std::size_t k_align = control::k_align<T>;
+    static consteval block_type::operation free() noexcept {
+        if constexpr (Origin::k_is_default && k_has_shared_code<k_bytes, k_align>)
+            return deallocate_shared<k_class_for<k_bytes, k_align>>;
+        else
+            return free_block<Origin, k_bytes, k_align>;
+    }
 
 public:
     static constexpr block_type k_type{.retire = nullptr,
                                        .retire_observed = nullptr,
-                                       .free = free_block<Origin, k_bytes, k_align>,
+                                       .free = free(),
                                        .finish = finish_shared,
                                        .object_offset = control::k_object_offset<T>,
                                        .object_bytes = sizeof(T),
@@ -197,8 +203,8 @@ public:
             "pooled: this standard library's control block is not as standard_control_block.hpp says");
         if constexpr (Origin::k_is_default && k_is_deferrable_type<object> &&
                       k_has_shared_code<sizeof(T), alignof(T)>)
-            return static_cast<T*>(detail::allocate_shared(
-                k_class_for<sizeof(T), alignof(T)>, detail::allocate_shared_slow<sizeof(T), alignof(T)>));
+            return static_cast<T*>(detail::allocate_shared(k_class_for<sizeof(T), alignof(T)>,
+                                                           packed_request::of<sizeof(T), alignof(T)>()));
         else if constexpr (Origin::k_is_default)
             return static_cast<T*>(detail::allocate_or_throw(
                 in_default_pool{}, k_class_for<sizeof(T), alignof(T)>, sizeof(T), alignof(T)));
@@ -208,7 +214,7 @@ public:
     POOLED_ALWAYS_INLINE void deallocate(T* p, std::size_t) noexcept {
         if constexpr (Origin::k_is_default && k_is_deferrable_type<object_in<T>> &&
                       k_has_shared_code<sizeof(T), alignof(T)>) {
-            detail::deallocate_shared<sizeof(T), alignof(T)>(p);
+            detail::deallocate_shared<k_class_for<sizeof(T), alignof(T)>>(p);
         } else {
             if constexpr (k_is_deferrable_type<object_in<T>>)
                 if (detail::is_block_awaited()) [[unlikely]]

@@ -215,8 +215,9 @@ struct rc_from_this_tag {};
 template <class T>
 inline constexpr bool k_has_rc_from_this = std::is_base_of_v<rc_from_this_tag, T>;
 
+// cold: GCC then calls a destructor that other functions contain.
 template <class T>
-void destroy_object(void* object) noexcept {
+[[gnu::cold]] void destroy_object(void* object) noexcept {
     std::destroy_at(static_cast<T*>(object));
 }
 // Destroys the object, which lies in a block; false: it must be deferred.
@@ -332,21 +333,45 @@ void construct_rows(T* first, std::size_t count, Initial const& initial) {
 
 // A block in the default pool, for the control block or the counted object of a type with a destructor, of which a program has hundreds. Only
 // the allocation of a block that lies above the array's floor is inlined, because a call takes a nanosecond (Intel Xeon). One function for all
-// types of a size does the rest. Like operator new, they use the array without the hot block: which of a program's calls find one, no
-// processor predicts. Others, which are messages and numbers, have all of it inlined.
+// types does the rest, and is told the class by a constant. Like operator new, they use the array without the hot block: which of a program's
+// calls find one, no processor predicts. Others, which are messages and numbers, have all of it inlined.
 template <std::size_t Bytes, std::size_t Align>
 inline constexpr bool k_has_shared_code = k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
 
-// The top is at the floor, or the gate is closed; the thread leaves it. Other code may have left a hot block.
-template <std::size_t Bytes, std::size_t Align>
-[[nodiscard]] POOLED_COLD_PART void* allocate_shared_slow(gate& own) {
-    constexpr class_index c = k_class_for<Bytes, Align>;
-    void* const block = own.is_open() ? detail::cache_of(own).classes[c].pop() : nullptr;
-    own.leave();
-    return block != nullptr ? block : allocate_slow_or_throw(nullptr, c, Bytes, Align);
-}
-// It is no template, so that a compiler reads it once. `slow` is allocate_shared_slow of the class.
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, void* (*slow)(gate& own)) {
+// What an allocation asks for: | bytes: 19 | class: 7 | log2(alignment): 6 |.
+class packed_request {
+public:
+    template <std::size_t Bytes, std::size_t Align>
+    [[nodiscard]] static consteval packed_request of() noexcept {
+        static_assert(Bytes <= k_max_inlined_bytes && std::has_single_bit(Align));
+        return packed_request(static_cast<std::uint32_t>(Bytes) << k_bytes_shift |
+                              static_cast<std::uint32_t>(thread_cache::offset_of(k_class_for<Bytes, Align>)) |
+                              static_cast<std::uint32_t>(std::countr_zero(Align)));
+    }
+    [[nodiscard]] class_index size_class() const noexcept {
+        return m_word % (1U << k_bytes_shift) / k_classes;
+    }
+    // thread_cache::offset_of() the class.
+    [[nodiscard]] std::size_t cache_offset() const noexcept {
+        return m_word & ((1U << k_bytes_shift) - k_classes);
+    }
+    [[nodiscard]] std::size_t bytes() const noexcept { return m_word >> k_bytes_shift; }
+    [[nodiscard]] std::size_t align() const noexcept { return std::size_t{1} << m_word % k_classes; }
+
+private:
+    static constexpr unsigned k_bytes_shift = 13;
+    static constexpr unsigned k_classes = sizeof(class_cache);
+    static_assert(k_inlined_classes <= (1U << k_bytes_shift) / k_classes && k_classes == 64 &&
+                  k_max_inlined_bytes >> (32 - k_bytes_shift) == 0);
+    constexpr explicit packed_request(std::uint32_t word) noexcept : m_word(word) {}
+    std::uint32_t m_word;
+};
+
+// No templates, so that a compiler reads them once. `c`: the class of the request.
+//
+// The array's top is at its floor, or the gate is closed; the thread leaves it. Other code may have left a hot block.
+[[nodiscard]] POOLED_API void* allocate_shared_slow(gate& own, packed_request what);
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, packed_request what) {
     gate& own = in_default_pool::own_gate();
     if (own.enter_or_stay()) [[likely]] {
         void* const block = detail::cache_of(own).classes[c].pop_above_floor();
@@ -355,31 +380,50 @@ template <std::size_t Bytes, std::size_t Align>
             return block;
         }
     }
-    return slow(own);
+    return detail::allocate_shared_slow(own, what);
 }
 
 // The control block's destructor ran.
 POOLED_API void defer_shared_block(void* block, bool is_immediate) noexcept;
 
+// `at`: thread_cache::offset_of() the block's class. The gate is closed; the thread leaves it.
+POOLED_API void deallocate_shared_slow(void* block, std::size_t at, gate& own) noexcept;
 // A thread whose arrays have their full size may have none of the class: then a hot block is better than a lock.
-POOLED_COLD_PART inline void deallocate_shared_at_stop(void* block, class_index c,
-                                                       thread_cache& cache) noexcept {
-    bool const is_pushed = cache.classes[c].push_array(block) || cache.classes[c].push_hot(block);
-    cache.gate.leave();
-    if (!is_pushed) deallocate_past_cache(block, c, k_default_pool_id);
-}
+POOLED_API void deallocate_shared_at_stop(void* block, std::size_t at, gate& own) noexcept;
 // Frees a block, or defers that of a control block whose object was deferred (is_block_awaited).
-template <std::size_t Bytes, std::size_t Align>
+// One for each class: with its place as a parameter, a drop takes two instructions more.
+template <class_index C>
 POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
-    constexpr class_index c = k_class_for<Bytes, Align>;
-    thread_cache* const cache = in_default_pool::enter();
-    if (cache == nullptr) [[unlikely]]
-        return is_block_awaited() ? detail::defer_shared_block(block, true)
-                                  : detail::deallocate_past_cache(block, c, k_default_pool_id);
-    if (!cache->classes[c].push_below_stop(block)) [[unlikely]]
-        return detail::deallocate_shared_at_stop(block, c, *cache);
-    cache->gate.leave();
+    constexpr std::size_t at = thread_cache::offset_of(C);
+    gate& own = in_default_pool::own_gate();
+    if (!own.enter_or_stay()) [[unlikely]]
+        return detail::deallocate_shared_slow(block, at, own);
+    if (!detail::cache_of(own).classes[C].push_below_stop(block)) [[unlikely]]
+        return detail::deallocate_shared_at_stop(block, at, own);
+    own.leave();
 }
+
+#if POOLED_HAS_CODE
+
+POOLED_COLD_PART POOLED_CODE void* allocate_shared_slow(gate& own, packed_request what) {
+    void* const block = own.is_open() ? detail::cache_of(own).class_at(what.cache_offset()).pop() : nullptr;
+    own.leave();
+    return block != nullptr ? block
+                            : allocate_slow_or_throw(nullptr, what.size_class(), what.bytes(), what.align());
+}
+POOLED_CODE void deallocate_shared_slow(void* block, std::size_t at, gate& own) noexcept {
+    own.leave();
+    is_block_awaited() ? detail::defer_shared_block(block, true)
+                       : detail::deallocate_past_cache(block, thread_cache::class_of(at), k_default_pool_id);
+}
+POOLED_CODE void deallocate_shared_at_stop(void* block, std::size_t at, gate& own) noexcept {
+    class_cache& one = detail::cache_of(own).class_at(at);
+    bool const is_pushed = one.push_array(block) || one.push_hot(block);
+    own.leave();
+    if (!is_pushed) detail::deallocate_past_cache(block, thread_cache::class_of(at), k_default_pool_id);
+}
+
+#endif
 
 // free of the block types of a size, whose objects lie `Offset` bytes into their blocks. inline: a part of retire() where that is optimized.
 // Elsewhere it is called, because its frame would be one of each level of a nested drop.
@@ -388,7 +432,7 @@ inline void free_counted(void* header) noexcept {
     if constexpr (Offset != sizeof(count_header)) hardened::mark_header(header);
     void* const block = static_cast<std::byte*>(header) + sizeof(count_header) - Offset;
     if constexpr (Origin::k_is_default && k_has_shared_code<Bytes, Align>)
-        detail::deallocate_shared<Bytes, Align>(block);
+        detail::deallocate_shared<k_class_for<Bytes, Align>>(block);
     else
         Origin::template deallocate<Bytes, Align>(block);
 }
