@@ -47,8 +47,8 @@ ACQUIRES = (
     UNUSED + "void use() { pooled::object_pool<int> pool; auto a = pool.acquire(); auto b = pool.acquire_rc(); }\n"
 )
 MOST_CODE_WITH_LIBRARY = {MAKES: 11_000, ACQUIRES: 17_000}
-# What one more size may cost: the function that drops a block of its class (94 with GCC, 66 with Clang).
-MOST_CODE_OF_A_SIZE = 110
+# What one more size may cost: the function that drops a block of its class. With the headers alone, GCC's takes two cache lines.
+MOST_CODE_OF_A_SIZE = {"-DPOOLED_STATIC=1": 110, "-DPOOLED_STATIC=0": 160}
 HEAVY = {"iostream", "fstream", "sstream", "iomanip", "regex", "map", "set", "unordered_map", "list", "deque", "thread"}
 HEAVY |= {"future", "filesystem", "ranges", "random", "locale", "format", "condition_variable", "any", "variant"}
 # Each has what the library needs of it in base/: 4,000 to 33,000 lines less, according to the library.
@@ -112,12 +112,12 @@ def code_of_types(toolchain: list[str], folder: Path, words: list[int], options:
     return int(sizes.splitlines()[1].split()[0])
 
 
-@pytest.mark.parametrize("options", [["-DPOOLED_STATIC=1"]])
-def test_types_of_different_sizes_share_all_but_one_function(tmp_path, options):
+@pytest.mark.parametrize("mode", MOST_CODE_OF_A_SIZE)
+def test_types_of_different_sizes_share_all_but_one_function(tmp_path, mode):
     for _, toolchain in INSTALLED:
-        of_one_size = code_of_types(toolchain, tmp_path, [20] * 16, options)
-        of_many = code_of_types(toolchain, tmp_path, [20 + 4 * i for i in range(16)], options)
-        assert of_many - of_one_size <= 15 * MOST_CODE_OF_A_SIZE, toolchain[0]
+        of_one_size = code_of_types(toolchain, tmp_path, [20] * 16, [mode])
+        of_many = code_of_types(toolchain, tmp_path, [20 + 4 * i for i in range(16)], [mode])
+        assert of_many - of_one_size <= 15 * MOST_CODE_OF_A_SIZE[mode], toolchain[0]
 
 
 def test_no_header_includes_a_heavy_one_of_the_standard_library():
