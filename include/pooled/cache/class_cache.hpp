@@ -118,9 +118,7 @@ public:
 #if POOLED_HAS_CODE
     [[nodiscard]] bool is_hot(void const* block) const noexcept { return m_hot == block; }
     // For any thread.
-    [[nodiscard]] std::uint32_t held() const noexcept {
-        return observed_size() + (m_hot != nullptr ? 1U : 0U);
-    }
+    [[nodiscard]] std::uint32_t held() const noexcept { return seen_size() + (m_hot != nullptr ? 1U : 0U); }
 
     // Allocates an array for `capacity` addresses, at least as many as it holds. False when there is no memory for it: nothing
     // changes. O(held).
@@ -132,8 +130,8 @@ public:
         std::uint32_t const floor = count_below(m_floor);
         detail::copy_n(first(), held, array);
         release();
-        m_top.publish(array +
-                      held);  // release, as the next one: both pair with the acquires in observed_size()
+        // release, twice: pair with the acquires in seen_size().
+        m_top.publish(array + held);
         m_first.publish(array);
         m_floor = array + floor;
         m_limit = array + capacity;
@@ -145,7 +143,7 @@ public:
     void release() noexcept {
         if (m_first != nullptr) g_metadata.deallocate(m_first, capacity() * sizeof(void*));
         m_first = nullptr;
-        m_top.publish(nullptr);  // release: pairs with the acquire in observed_size()
+        m_top.publish(nullptr);  // release: pairs with the acquire in seen_size()
         m_limit = m_floor = nullptr;
         set_least(nullptr);
     }
@@ -198,7 +196,7 @@ public:
 
     // The fewest blocks that were held at once since begin_interval().
     [[nodiscard]] std::uint32_t least_held() const noexcept {
-        return detail::smaller(count_below(m_least), observed_size());
+        return detail::smaller(count_below(m_least), seen_size());
     }
     void begin_interval() noexcept { set_least(m_top); }
 
@@ -231,12 +229,10 @@ private:
     [[nodiscard]] void** first() const noexcept { return m_first; }
 #if POOLED_HAS_CODE
     // size(), for any thread: the owner may get or free its array without a lock, and the first and the top be of different ones. None
-    // counts then.
-    [[nodiscard]] std::uint32_t observed_size() const noexcept {
-        void** const first =
-            m_first
-                .acquire();  // pairs with the release in reserve(): the top is of that array, or a later one
-        void** const top = m_top.acquire();  // of a later one: the first is not the same any more
+    // counts then. acquire, twice: the top is of the first's array or of a later one, and if that, the first is not the same any more.
+    [[nodiscard]] std::uint32_t seen_size() const noexcept {
+        void** const first = m_first.acquire();
+        void** const top = m_top.acquire();
         return first != nullptr && first == m_first ? static_cast<std::uint32_t>(top - first) : 0;
     }
 #endif

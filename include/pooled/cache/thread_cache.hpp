@@ -79,9 +79,6 @@ struct alignas(2 * k_cache_line) thread_cache {
     [[nodiscard]] static constexpr std::size_t offset_of(class_index c) noexcept {
         return c * sizeof(class_cache);
     }
-    [[nodiscard]] static constexpr class_index class_of(std::size_t offset) noexcept {
-        return static_cast<class_index>(offset / sizeof(class_cache));
-    }
     [[nodiscard]] POOLED_ALWAYS_INLINE class_cache& class_at(std::size_t offset) noexcept {
         return *reinterpret_cast<class_cache*>(reinterpret_cast<std::byte*>(classes) + offset);
     }

@@ -184,7 +184,7 @@ POOLED_COLD_PART void deallocate_cold(void* block, std::size_t at, thread_cache&
         return detail::deallocate_cold<false>(block, at, cache);
     std::uint32_t const pool_id = cache.pool_id;  // once the gate is open, the cache may not exist
     cache.gate.leave();
-    detail::deallocate_past_cache(block, thread_cache::class_of(at), pool_id);
+    detail::deallocate_past_cache(block, static_cast<class_index>(at / sizeof(class_cache)), pool_id);
 }
 
 // An instrument must see each call, but for the hardened build's: the inlined code then finds no cache, and calls the pool's core

@@ -204,7 +204,7 @@ public:
         if constexpr (Origin::k_is_default && k_is_deferrable_type<object> &&
                       k_has_shared_code<sizeof(T), alignof(T)>)
             return static_cast<T*>(detail::allocate_shared(k_class_for<sizeof(T), alignof(T)>,
-                                                           packed_request::of<sizeof(T), alignof(T)>()));
+                                                           detail::packed_request<sizeof(T), alignof(T)>()));
         else if constexpr (Origin::k_is_default)
             return static_cast<T*>(detail::allocate_or_throw(
                 in_default_pool{}, k_class_for<sizeof(T), alignof(T)>, sizeof(T), alignof(T)));

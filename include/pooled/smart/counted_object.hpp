@@ -338,40 +338,18 @@ void construct_rows(T* first, std::size_t count, Initial const& initial) {
 template <std::size_t Bytes, std::size_t Align>
 inline constexpr bool k_has_shared_code = k_has_cache && !k_hardened && k_class_for<Bytes, Align> != k_large;
 
-// What an allocation asks for: | bytes: 19 | class: 7 | log2(alignment): 6 |.
-class packed_request {
-public:
-    template <std::size_t Bytes, std::size_t Align>
-    [[nodiscard]] static consteval packed_request of() noexcept {
-        static_assert(Bytes <= k_max_inlined_bytes && std::has_single_bit(Align));
-        return packed_request(static_cast<std::uint32_t>(Bytes) << k_bytes_shift |
-                              static_cast<std::uint32_t>(thread_cache::offset_of(k_class_for<Bytes, Align>)) |
-                              static_cast<std::uint32_t>(std::countr_zero(Align)));
-    }
-    [[nodiscard]] class_index size_class() const noexcept {
-        return m_word % (1U << k_bytes_shift) / k_classes;
-    }
-    // thread_cache::offset_of() the class.
-    [[nodiscard]] std::size_t cache_offset() const noexcept {
-        return m_word & ((1U << k_bytes_shift) - k_classes);
-    }
-    [[nodiscard]] std::size_t bytes() const noexcept { return m_word >> k_bytes_shift; }
-    [[nodiscard]] std::size_t align() const noexcept { return std::size_t{1} << m_word % k_classes; }
-
-private:
-    static constexpr unsigned k_bytes_shift = 13;
-    static constexpr unsigned k_classes = sizeof(class_cache);
-    static_assert(k_inlined_classes <= (1U << k_bytes_shift) / k_classes && k_classes == 64 &&
-                  k_max_inlined_bytes >> (32 - k_bytes_shift) == 0);
-    constexpr explicit packed_request(std::uint32_t word) noexcept : m_word(word) {}
-    std::uint32_t m_word;
-};
+// What an allocation asks for, as one constant: | bytes: 19 | class: 7 | log2(alignment): 6 |.
+template <std::size_t Bytes, std::size_t Align>
+[[nodiscard]] consteval std::uint32_t packed_request() noexcept {
+    static_assert(k_max_inlined_bytes < 1U << 19 && k_inlined_classes <= 128 && std::has_single_bit(Align));
+    return static_cast<std::uint32_t>(Bytes << 13 | k_class_for<Bytes, Align> << 6) | std::countr_zero(Align);
+}
 
 // No templates, so that a compiler reads them once. `c`: the class of the request.
 //
 // The array's top is at its floor, or the gate is closed; the thread leaves it. Other code may have left a hot block.
-[[nodiscard]] POOLED_API void* allocate_shared_slow(gate& own, packed_request what);
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, packed_request what) {
+[[nodiscard]] POOLED_API void* allocate_shared_slow(gate& own, std::uint32_t packed);
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_shared(class_index c, std::uint32_t packed) {
     gate& own = in_default_pool::own_gate();
     if (own.enter_or_stay()) [[likely]] {
         void* const block = detail::cache_of(own).classes[c].pop_above_floor();
@@ -380,47 +358,41 @@ private:
             return block;
         }
     }
-    return detail::allocate_shared_slow(own, what);
+    return detail::allocate_shared_slow(own, packed);
 }
 
 // The control block's destructor ran.
 POOLED_API void defer_shared_block(void* block, bool is_immediate) noexcept;
 
-// `at`: thread_cache::offset_of() the block's class. The gate is closed; the thread leaves it.
-POOLED_API void deallocate_shared_slow(void* block, std::size_t at, gate& own) noexcept;
-// A thread whose arrays have their full size may have none of the class: then a hot block is better than a lock.
-POOLED_API void deallocate_shared_at_stop(void* block, std::size_t at, gate& own) noexcept;
+// The array's top is at its stop, or the gate is closed; the thread leaves it.
+POOLED_API void deallocate_shared_slow(void* block, class_index c, gate& own) noexcept;
 // Frees a block, or defers that of a control block whose object was deferred (is_block_awaited).
 // One for each class: with its place as a parameter, a drop takes two instructions more.
 template <class_index C>
 POOLED_COLD_PART void deallocate_shared(void* block) noexcept {
-    constexpr std::size_t at = thread_cache::offset_of(C);
     gate& own = in_default_pool::own_gate();
-    if (!own.enter_or_stay()) [[unlikely]]
-        return detail::deallocate_shared_slow(block, at, own);
-    if (!detail::cache_of(own).classes[C].push_below_stop(block)) [[unlikely]]
-        return detail::deallocate_shared_at_stop(block, at, own);
+    if (!own.enter_or_stay() || !detail::cache_of(own).classes[C].push_below_stop(block)) [[unlikely]]
+        return detail::deallocate_shared_slow(block, C, own);
     own.leave();
 }
 
 #if POOLED_HAS_CODE
 
-POOLED_COLD_PART POOLED_CODE void* allocate_shared_slow(gate& own, packed_request what) {
-    void* const block = own.is_open() ? detail::cache_of(own).class_at(what.cache_offset()).pop() : nullptr;
+POOLED_COLD_PART POOLED_CODE void* allocate_shared_slow(gate& own, std::uint32_t packed) {
+    class_index const c = packed >> 6 & 127;
+    void* const block = own.is_open() ? detail::cache_of(own).classes[c].pop() : nullptr;
     own.leave();
-    return block != nullptr ? block
-                            : allocate_slow_or_throw(nullptr, what.size_class(), what.bytes(), what.align());
+    if (block != nullptr) return block;
+    return allocate_slow_or_throw(nullptr, c, packed >> 13, std::size_t{1} << (packed & 63));
 }
-POOLED_CODE void deallocate_shared_slow(void* block, std::size_t at, gate& own) noexcept {
+// A thread whose arrays have their full size may have none of the class: then a hot block is better than a lock.
+POOLED_CODE void deallocate_shared_slow(void* block, class_index c, gate& own) noexcept {
+    class_cache* const one = own.is_open() ? &detail::cache_of(own).classes[c] : nullptr;
+    bool const is_pushed = one != nullptr && (one->push_array(block) || one->push_hot(block));
     own.leave();
+    if (is_pushed) return;
     is_block_awaited() ? detail::defer_shared_block(block, true)
-                       : detail::deallocate_past_cache(block, thread_cache::class_of(at), k_default_pool_id);
-}
-POOLED_CODE void deallocate_shared_at_stop(void* block, std::size_t at, gate& own) noexcept {
-    class_cache& one = detail::cache_of(own).class_at(at);
-    bool const is_pushed = one.push_array(block) || one.push_hot(block);
-    own.leave();
-    if (!is_pushed) detail::deallocate_past_cache(block, thread_cache::class_of(at), k_default_pool_id);
+                       : detail::deallocate_past_cache(block, c, k_default_pool_id);
 }
 
 #endif

@@ -167,7 +167,7 @@ struct by_counted : Owner {
         if constexpr (origin::k_is_default && !counted::k_is_plain && OnFailure == on_failure::throws &&
                       k_has_shared_code<counted::k_bytes, counted::k_align>)
             block = detail::allocate_shared(counted::k_class,
-                                            packed_request::of<counted::k_bytes, counted::k_align>());
+                                            detail::packed_request<counted::k_bytes, counted::k_align>());
         else
             block = detail::allocate_block<OnFailure>(place, counted::k_bytes, detail::tail_bytes(args...),
                                                       counted::k_align);
