@@ -430,7 +430,7 @@ private:
 
     [[nodiscard]] bool add_slab(block_request const& what) noexcept {
         std::uint32_t const gains = m_class != k_exact ? m_pool.heap.gains() : 0;  // another may be shorter
-        slab* const s = m_pool.heap.allocate(what, m_pool.is_at_bound());
+        slab* const s = m_pool.heap.allocate(what, m_pool.is_at_bound(), true, slab_units());
         std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
         m_failed_at = s == nullptr ? gains : 0;
         if (s == nullptr) return false;

@@ -76,9 +76,9 @@ public:
     }
 
     // A slab with all blocks free; null: the caller must call grow(). `may_wait`: for the lock, at the bound, before null, which means
-    // there that there is none. `are_free`: as for slab::assign().
-    [[nodiscard]] slab* allocate(block_request const& what, bool may_wait = false,
-                                 bool are_free = true) noexcept;
+    // there that there is none. `are_free`: as for slab::assign(); `held`: as for span_for().
+    [[nodiscard]] slab* allocate(block_request const& what, bool may_wait = false, bool are_free = true,
+                                 std::size_t held = k_size_max) noexcept;
     // Whether nobody has looked for a span without the lock since apart() was `before`: such a thread may have free spans in its hands.
     [[nodiscard]] bool was_alone(std::uint64_t before) const noexcept {
         std_atomics::full_barrier();  // pairs with that in allocate_apart()
