@@ -119,11 +119,12 @@ private:
     [[nodiscard]] bool fills_quickly(std::size_t used) noexcept {
         if (!may_fill_quickly(used)) return false;
         bool const was_quick = m_was_quick;
+        bool const is_quick = platform::time() < m_quick_until;
         std::size_t const last = m_last_bytes;
         std::size_t const before = m_before_bytes;
-        m_was_quick = platform::time() < m_quick_until && 2 * (platform::resident_bytes(m_last, last) +
-                                                               platform::resident_bytes(m_before, before)) >=
-                                                              last + before;
+        std::size_t const resident =
+            platform::resident_bytes(m_last, last) + platform::resident_bytes(m_before, before);
+        m_was_quick = is_quick && 2 * resident >= last + before;
         return was_quick && m_was_quick && used >= k_huge_page_bytes / 2;
     }
     // Whether that makes a difference to the next chunk. Otherwise the clock, which may be the program's and use the pool, is not read.
