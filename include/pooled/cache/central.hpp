@@ -122,6 +122,11 @@ public:
         return m_failed_at == m_pool.heap.gains() && !has_deferred();
     }
 
+    // Whether the heap has one for the class. Without the lock.
+    [[nodiscard]] bool has_free_slab(bool may_wait = false) const noexcept {
+        return m_pool.heap.has_free(m_class, may_wait, slab_units());
+    }
+
     // What was handed over comes to the list; it stays where it is until it is needed.
     void adopt() noexcept;
 

@@ -89,10 +89,11 @@ public:
     // Changes when a span becomes free, or may serve more requests, or when one was looked for in vain without the lock; not 0. Without the lock.
     // acquire: pairs with the release in note_gain().
     [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains.load(std::memory_order_acquire); }
-    // False, too, when another thread has the lock and does not run.
-    [[nodiscard]] bool has_free(class_index c, bool may_wait = false) noexcept {
+    // Whether allocate() finds one, with the same `held`. False, too, when another thread has the lock and does not run.
+    [[nodiscard]] bool has_free(class_index c, bool may_wait = false,
+                                std::size_t held = k_size_max) noexcept {
         try_scoped_lock const lock(*this, may_wait);
-        return lock && find_span(span_for(c)) != nullptr;
+        return lock && find_span(span_for(c, held)) != nullptr;
     }
 
     // Whether it is of a heap that was here before, in the parent of this process: nobody has a record of its free blocks.
