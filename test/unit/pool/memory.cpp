@@ -287,6 +287,7 @@ TEST(small_blocks, of_each_class_are_found_in_chunks_of_any_length) {
             test::counting_upstream memory;
             test::frugal_upstream pieces(memory, most);
             pooled::pool pool{{.upstream = &pieces}};
+            void* const first = pool.allocate(16, 8);  // the rest of its chunk may be shorter than a slab
             std::size_t const bytes = k_geometry[c].block_bytes;
             std::size_t const count = std::max<std::size_t>(k_mib / 4 / bytes, 4);
             std::vector<void*> blocks;
@@ -296,6 +297,7 @@ TEST(small_blocks, of_each_class_are_found_in_chunks_of_any_length) {
                 for (void* const block : std::exchange(blocks, {}))
                     pool.deallocate(block, bytes, k_geometry[c].align);
             }
+            pool.deallocate(first, 16, 8);
             EXPECT_LE(memory.bytes(), 2 * k_mib) << bytes;
             EXPECT_TRUE(test::is_valid(pool));
         }
