@@ -5,7 +5,8 @@
 //
 //   chunk        what upstream is asked for (2 MiB by default)
 //   ├─ span      adjacent granules of a chunk: free, or a slab
-//   │  └─ slab   blocks of one size class; 64 KiB or more (below), 16 KiB in a pool bounded to less than 4 MiB
+//   │  └─ slab   blocks of one size class; 64 KiB or more (below), from 16 KiB on in a pool bounded to less than 4 MiB, and the first ones
+//   │            of a class
 //   │     └─ block   what a caller gets; no header, blocks are contiguous from the slab's colour on
 //   └─ granule   16 KiB, the unit of spans and of the page map
 //
@@ -275,7 +276,7 @@ struct block_request {
     }
 };
 
-// How many granules a slab of the class best has; in a small pool the fewest that leave an eighth of them over at most.
+// How many granules a slab of the class best has; if it is to be small, the fewest that leave an eighth of them over at most.
 [[nodiscard]] constexpr std::size_t slab_granules_for(class_index c, bool is_small) noexcept {
     class_geometry const& g = k_geometry[c];
     if (!is_small) return g.slab_granules;

@@ -122,6 +122,11 @@ public:
         return m_failed_at == m_pool.heap.gains() && !has_deferred();
     }
 
+    // Whether the heap has one for the class. Without the lock.
+    [[nodiscard]] bool has_free_slab(bool may_wait = false) const noexcept {
+        return m_pool.heap.has_free(m_class, may_wait, slab_units());
+    }
+
     // What was handed over comes to the list; it stays where it is until it is needed.
     void adopt() noexcept;
 
@@ -432,7 +437,7 @@ private:
 
     [[nodiscard]] bool add_slab(block_request const& what) noexcept {
         std::uint32_t const gains = m_class != k_exact ? m_pool.heap.gains() : 0;  // another may be shorter
-        slab* const s = m_pool.heap.allocate(what, m_pool.is_at_bound());
+        slab* const s = m_pool.heap.allocate(what, m_pool.is_at_bound(), true, slab_units());
         std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
         m_failed_at = s == nullptr ? gains : 0;
         if (s == nullptr) return false;

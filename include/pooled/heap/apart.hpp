@@ -18,14 +18,15 @@
 
 POOLED_BEGIN_DETAIL
 
-inline slab* slab_heap::allocate(block_request const& what, bool may_wait, bool are_free) noexcept {
-    span_request const wanted = span_for(what);
+inline slab* slab_heap::allocate(block_request const& what, bool may_wait, bool are_free,
+                                 std::size_t held) noexcept {
+    span_request const wanted = span_for(what, held);
     slab* taken = nullptr;
     for (unsigned turn = 0;; platform::pause(turn++)) {
         std::uint64_t const before = apart();
         try_scoped_lock const lock(*this, may_wait && turn != 0);
         if (!lock) {
-            taken = allocate_apart(wanted, are_free);
+            taken = allocate_apart(span_for(what), are_free);  // as long as what grow() leaves
         } else if (slab* const s = find_span(wanted)) {
             (taken = &hold(*s, wanted))->assign(what.c, are_free);
             note_use(*taken);

@@ -26,7 +26,8 @@ public:
         bool is_shared;
         bool has_small_slabs;
         std::size_t chunk_bytes;
-        bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
+        // Each chunk is as large as all before it together, and so is each slab of a class, up to the usual length: small pools are cheap.
+        bool starts_small;
     };
     chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}
 
@@ -35,11 +36,14 @@ public:
         return m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
     }
 
-    [[nodiscard]] span_request span_for(block_request const& what) const noexcept {
-        if (what.c != k_exact)
-            return {.granules = slab_granules_for(what.c, m_shape.has_small_slabs),
-                    .bytes = what.block_bytes(),
-                    .c = what.c};
+    // `held`: granules that the class has, which a program with many sizes touches a few blocks of; otherwise a slab of the usual length.
+    [[nodiscard]] span_request span_for(block_request const& what,
+                                        std::size_t held = k_size_max) const noexcept {
+        if (what.c != k_exact) {
+            std::size_t const usual = slab_granules_for(what.c, m_shape.has_small_slabs);
+            std::size_t const least = m_shape.starts_small ? slab_granules_for(what.c, true) : usual;
+            return {.granules = detail::clamp(held, least, usual), .bytes = what.block_bytes(), .c = what.c};
+        }
         std::size_t const bytes = detail::larger<std::size_t>(what.bytes, 1);
         return {.granules = bytes / k_granule_bytes + (bytes % k_granule_bytes != 0),
                 .bytes = bytes,
@@ -109,22 +113,29 @@ private:
     static constexpr std::size_t k_least_for_huge_pages = 2 * k_huge_page_bytes;
     static constexpr std::size_t k_longest_for_align = std::size_t{32} << 20;  // whose records are 384 KiB
 
-    // Whether a pool that has not much memory soon will: each of its last two chunks for small blocks is full, and lasted for less than 1 ns a
-    // byte, so half of the time went to page faults. One alone may be a queue that is full now. Other threads may note another chunk
-    // meanwhile: a hint.
+    // Whether a pool that has not much memory soon will: each of its last two chunks for small blocks lasted for less than 1 ns a byte, so
+    // half of the time went to page faults, and then half of it and the one before was resident. Not more: of many sizes, each has a slab that
+    // is not full. One alone may be a queue that is full now. Other threads may note another chunk meanwhile: a hint.
     [[nodiscard]] bool fills_quickly(std::size_t used) noexcept {
         if (!may_fill_quickly(used)) return false;
         bool const was_quick = m_was_quick;
-        m_was_quick = platform::time() < m_quick_until && platform::is_resident(m_last, m_last_bytes);
+        bool const is_quick = platform::time() < m_quick_until;
+        std::size_t const last = m_last_bytes;
+        std::size_t const before = m_before_bytes;
+        std::size_t const resident =
+            platform::resident_bytes(m_last, last) + platform::resident_bytes(m_before, before);
+        m_was_quick = is_quick && 2 * resident >= last + before;
         return was_quick && m_was_quick && used >= k_huge_page_bytes / 2;
     }
     // Whether that makes a difference to the next chunk. Otherwise the clock, which may be the program's and use the pool, is not read.
     [[nodiscard]] bool may_fill_quickly(std::size_t used) const noexcept {
-        return used >= k_huge_page_bytes / 4 && used < k_least_for_huge_pages &&
+        return used >= k_huge_page_bytes / 8 && used < k_least_for_huge_pages &&
                m_upstream.wants_huge_pages(k_huge_page_bytes);
     }
     void note_small(chunk const& c) noexcept {
         if (!may_fill_quickly(m_upstream.used())) return;
+        m_before = m_last;
+        m_before_bytes = m_last_bytes;
         m_last = c.base;
         m_last_bytes = c.bytes;
         m_quick_until = platform::time() + static_cast<std::int64_t>(c.bytes);
@@ -186,8 +197,10 @@ private:
     shape m_shape;
     observed<std::byte*> m_last;  // the last chunk for small blocks; perhaps it is gone
     observed<std::size_t> m_last_bytes;
+    observed<std::byte*> m_before;  // the one before it
+    observed<std::size_t> m_before_bytes;
     observed<std::int64_t> m_quick_until;
-    observed<bool> m_was_quick;  // the one before it
+    observed<bool> m_was_quick;  // m_before
 
 protected:
     // What a reservation touches is not filled.

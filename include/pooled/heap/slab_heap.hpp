@@ -76,9 +76,9 @@ public:
     }
 
     // A slab with all blocks free; null: the caller must call grow(). `may_wait`: for the lock, at the bound, before null, which means
-    // there that there is none. `are_free`: as for slab::assign().
-    [[nodiscard]] slab* allocate(block_request const& what, bool may_wait = false,
-                                 bool are_free = true) noexcept;
+    // there that there is none. `are_free`: as for slab::assign(); `held`: as for span_for().
+    [[nodiscard]] slab* allocate(block_request const& what, bool may_wait = false, bool are_free = true,
+                                 std::size_t held = k_size_max) noexcept;
     // Whether nobody has looked for a span without the lock since apart() was `before`: such a thread may have free spans in its hands.
     [[nodiscard]] bool was_alone(std::uint64_t before) const noexcept {
         std_atomics::full_barrier();  // pairs with that in allocate_apart()
@@ -89,10 +89,11 @@ public:
     // Changes when a span becomes free, or may serve more requests, or when one was looked for in vain without the lock; not 0. Without the lock.
     // acquire: pairs with the release in note_gain().
     [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains.load(std::memory_order_acquire); }
-    // False, too, when another thread has the lock and does not run.
-    [[nodiscard]] bool has_free(class_index c, bool may_wait = false) noexcept {
+    // Whether allocate() finds one, with the same `held`. False, too, when another thread has the lock and does not run.
+    [[nodiscard]] bool has_free(class_index c, bool may_wait = false,
+                                std::size_t held = k_size_max) noexcept {
         try_scoped_lock const lock(*this, may_wait);
-        return lock && find_span(span_for(c)) != nullptr;
+        return lock && find_span(span_for(c, held)) != nullptr;
     }
 
     // Whether it is of a heap that was here before, in the parent of this process: nobody has a record of its free blocks.

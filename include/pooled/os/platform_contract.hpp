@@ -38,8 +38,8 @@ concept operating_system = requires(std::byte* p, std::size_t bytes, std::uintpt
     { System::move_pages(p, p, bytes) } noexcept -> std::same_as<bool>;
     // False: the machine, with its swap, is too small for as many.
     { System::may_hold(bytes) } noexcept -> std::same_as<bool>;
-    // Whether seven of eight pages are. False, too: not known, some are not mapped, or there are more than 512.
-    { System::is_resident(p, bytes) } noexcept -> std::same_as<bool>;
+    // Of whole pages. 0, too: not known, some are not mapped, or there are more than 512.
+    { System::resident_bytes(p, bytes) } noexcept -> std::same_as<std::size_t>;
     // Requires fresh pages from a multiple of 2 MiB on. Asks for huge ones, if they are worth their price, and touches the first page.
     { System::take_huge_pages(p, bytes) } noexcept -> std::same_as<void>;
     // may_collapse(): the system has provided a huge page before. collapse_page(): replaces the small pages of 2 MiB in use by a huge one,

@@ -75,15 +75,15 @@ struct linux_platform : posix_platform {
                bytes / machine.unit <= std::size_t{machine.total_ram} + machine.total_swap;
     }
 
-    [[nodiscard]] static bool is_resident(void* p, std::size_t bytes) noexcept {
+    [[nodiscard]] static std::size_t resident_bytes(void* p, std::size_t bytes) noexcept {
         kept_errno const kept;
         unsigned char states[512];
         std::size_t const pages = round_up(bytes, page_bytes()) / page_bytes();  // mincore() writes as many
-        if (pages > sizeof(states) || ::mincore(p, bytes, states) != 0) return false;
-        std::size_t missing = 0;
+        if (pages > sizeof(states) || ::mincore(p, bytes, states) != 0) return 0;
+        std::size_t resident = 0;
         for (std::size_t i = 0; i < pages; ++i)
-            missing += ~states[i] & 1U;
-        return 8 * missing <= pages;
+            resident += states[i] & 1U;
+        return resident * page_bytes();
     }
     static void take_huge_pages(void* p, std::size_t bytes) noexcept {
         bool const is_worth_it = coarse_time() >= g_small_pages_until.load(std::memory_order_relaxed);
@@ -103,7 +103,7 @@ struct linux_platform : posix_platform {
         return time_of([&] {
             constexpr long k_reset_on_fork = 0x40000000;
             is_huge = (::syscall(__NR_sched_getscheduler, 0) & ~k_reset_on_fork) == SCHED_OTHER &&
-                      is_resident(p, bytes) && ::madvise(p, bytes, k_collapse) == 0;
+                      resident_bytes(p, bytes) >= bytes / 8 * 7 && ::madvise(p, bytes, k_collapse) == 0;
         });
     }
 

@@ -227,7 +227,7 @@ struct other_posix_platform : posix_platform {
     static bool populate_pages(std::byte*, std::size_t) noexcept { return false; }
     static bool move_pages(void*, void*, std::size_t) noexcept { return false; }
     [[nodiscard]] static bool may_hold(std::size_t) noexcept { return true; }
-    [[nodiscard]] static bool is_resident(void*, std::size_t) noexcept { return false; }
+    [[nodiscard]] static std::size_t resident_bytes(void*, std::size_t) noexcept { return 0; }
     static void take_huge_pages(void*, std::size_t) noexcept {}
     [[nodiscard]] static bool may_collapse() noexcept { return false; }
     static std::int64_t collapse_page(void*, std::size_t, bool&) noexcept { return 0; }

@@ -174,7 +174,7 @@ struct windows_platform {
         return pooled_memory_status(&status) == 0 || bytes <= status.commit_limit;
     }
 
-    [[nodiscard]] static bool is_resident(void*, std::size_t) noexcept { return false; }
+    [[nodiscard]] static std::size_t resident_bytes(void*, std::size_t) noexcept { return 0; }
     static void take_huge_pages(void*, std::size_t) noexcept {}
     [[nodiscard]] static bool may_collapse() noexcept { return false; }
     static std::int64_t collapse_page(void*, std::size_t, bool&) noexcept { return 0; }

@@ -254,16 +254,16 @@ private:
     // as many slabs. Without this, 16 phases of 32 MiB held 170 MiB. The caller's cache returns the blocks that it did not need
     // lately, and so do the central lists; if slabs are reserved for the class, all caches return all blocks.
     [[nodiscard]] bool find_slab(class_index c, thread_cache* cache) noexcept {
-        if (m_caches.is_at_bound()) return m_slabs.has_free(c, true);
+        if (m_caches.is_at_bound()) return m_caches[c].has_free_slab(true);
         if (cache != nullptr) m_caches.flush_unused(*cache);
         m_caches.drain_recent();
-        if (m_slabs.has_free(c)) return true;
+        if (m_caches[c].has_free_slab()) return true;
         if (!m_slabs.is_reserved_for(c)) return false;
         try_scoped_lock const lock(m_caches);
         if (!lock) return false;
         m_caches.steal_each();
         // What the holder of a lock has who does not run is not waited for.
-        return (m_caches[c].free() != 0 && !m_caches[c].is_stalled()) || m_slabs.has_free(c);
+        return (m_caches[c].free() != 0 && !m_caches[c].is_stalled()) || m_caches[c].has_free_slab();
     }
     [[nodiscard]] bool deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
 

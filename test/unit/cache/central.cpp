@@ -94,6 +94,36 @@ TEST_F(central_test, fills_half_of_a_cache_with_ascending_addresses_of_one_slab)
     flush(blocks);
 }
 
+TEST_F(central_test, of_a_heap_that_starts_small_has_slabs_as_long_as_those_before) {
+    slab_heap small_one({.pool_id = k_pool_id,
+                         .is_shared = true,
+                         .has_small_slabs = false,
+                         .chunk_bytes = 16 * k_slab_bytes,
+                         .starts_small = true},
+                        from);
+    central::context its_pool{small_one, k_pool_id, true};
+    auto const its_list = std::make_unique<central>(its_pool, k_class);
+    std::scoped_lock const lock(*its_list);
+    std::vector<void*> blocks;
+    std::vector<std::uint64_t> granules;
+    while (granules.size() < 6) {
+        void* const p = its_list->allocate_one(k_class);
+        if (p == nullptr) {
+            ASSERT_TRUE(small_one.grow(k_class));
+            continue;
+        }
+        blocks.push_back(p);
+        std::uint64_t const now = its_list->slab_bytes() / k_granule_bytes;
+        if (granules.empty() || granules.back() != now) granules.push_back(now);
+    }
+    EXPECT_EQ(granules, (std::vector<std::uint64_t>{1, 2, 4, 8, 12, 16}));
+    its_list->flush(blocks);
+    EXPECT_EQ(its_list->slab_bytes(), 0U);
+    blocks.assign(1, its_list->allocate_one(k_class));
+    EXPECT_EQ(its_list->slab_bytes(), k_granule_bytes) << "it begins anew";
+    its_list->flush(blocks);
+}
+
 TEST_F(central_test, gives_one_block_to_a_cache_without_an_array) {
     class_cache bare;
     std::scoped_lock const lock(*list);

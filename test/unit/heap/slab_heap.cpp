@@ -48,6 +48,12 @@ slab_heap::shape shape_of(std::size_t chunk_bytes, bool has_small_slabs = false)
             .starts_small = false};
 }
 
+slab_heap::shape shape_that_starts_small() {
+    slab_heap::shape shape = shape_of(2 * k_mib);
+    shape.starts_small = true;
+    return shape;
+}
+
 [[nodiscard]] bool reserve(slab_heap& heap, slab_heap::attempt& by, span_request const& what,
                            std::size_t count) {
     return heap.reserve(by, what, [&] { return heap.claim(by, what, count); });
@@ -118,7 +124,7 @@ TEST_F(slab_heap_test, leaves_the_page_map_as_it_was_when_its_upstream_is_a_pool
 }
 
 TEST_F(slab_heap_test, that_starts_small_doubles_its_chunks_up_to_the_largest) {
-    slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
+    slab_heap heap(shape_that_starts_small(), from);
     std::vector<std::size_t> sizes;
     for (int i = 0; i < 9; ++i) {
         std::size_t const before = memory.bytes();
@@ -126,6 +132,19 @@ TEST_F(slab_heap_test, that_starts_small_doubles_its_chunks_up_to_the_largest) {
         sizes.push_back((memory.bytes() - before) >> 10);
     }
     EXPECT_EQ(sizes, (std::vector<std::size_t>{64, 64, 128, 256, 512, 1024, 2048, 2048, 2048}));
+}
+
+TEST_F(slab_heap_test, that_starts_small_has_slabs_as_long_as_all_of_their_class_up_to_the_usual_length) {
+    auto const slab_after = [&](slab_heap::shape const& shape, class_index c, std::size_t held) {
+        slab_heap heap(shape, from);
+        EXPECT_TRUE(heap.grow(c));
+        return heap.allocate(c, false, true, held)->bytes() / k_granule_bytes;
+    };
+    for (std::size_t const held : {0U, 1U, 2U, 3U, 4U, 100U}) {
+        EXPECT_EQ(slab_after(shape_that_starts_small(), k_48, held), std::clamp<std::size_t>(held, 1, 4));
+        EXPECT_EQ(slab_after(shape_of(2 * k_mib), k_48, held), 4U);
+    }
+    EXPECT_EQ(slab_after(shape_that_starts_small(), k_32k, 0), 2U) << "one block needs them";
 }
 
 TEST_F(slab_heap_test, takes_smaller_chunks_of_an_upstream_that_has_no_larger_ones) {
@@ -440,7 +459,7 @@ TEST(slab_heap_of_system_memory, takes_a_chunk_of_a_huge_page_after_1_mib_only_i
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
     auto const grow_after_1_mib = [](std::size_t least_touched) {
         upstream from(nullptr, 0, true);
-        slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
+        slab_heap heap(shape_that_starts_small(), from);
         while (from.used() < k_mib) {
             std::size_t const bytes = heap.grow(k_48);
             for (std::size_t i = 0; i != bytes / k_slab_bytes; ++i) {
@@ -460,11 +479,37 @@ TEST(slab_heap_of_system_memory, takes_a_chunk_of_a_huge_page_after_1_mib_only_i
     EXPECT_EQ(bytes, 2 * k_mib);
 }
 
+// Of each size, the last slab is not full, so not all of a chunk is resident when the next one is needed.
+TEST(slab_heap_of_system_memory, is_filled_quickly_with_many_sizes_if_half_of_its_chunks_is_resident) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    auto const grow_after_1_mib = [](std::size_t touched_of_granule) {
+        upstream from(nullptr, 0, true);
+        slab_heap heap(shape_that_starts_small(), from);
+        while (from.used() < k_mib) {
+            std::size_t const bytes = heap.grow(k_48);
+            for (std::size_t i = 0; i != bytes / k_granule_bytes; ++i)
+                platform::touch_pages(heap.allocate(k_48, false, true, 0)->memory(), touched_of_granule);
+        }
+        return heap.grow(k_48);
+    };
+    for (int i = 0; i < 20; ++i)
+        ASSERT_EQ(grow_after_1_mib(k_granule_bytes / 4), k_mib) << "a page of each slab";
+    auto const most_of_200 = [&](std::size_t touched_of_granule) {
+        std::size_t bytes = 0;
+        for (int i = 0; i < 200 && bytes != 2 * k_mib; ++i)
+            bytes = grow_after_1_mib(touched_of_granule);
+        return bytes;
+    };
+    if (most_of_200(k_granule_bytes) == k_mib)
+        GTEST_SKIP() << "512 KiB take more than half a millisecond here";
+    EXPECT_EQ(most_of_200(k_granule_bytes / 2), 2 * k_mib);
+}
+
 TEST(slab_heap_of_system_memory, takes_no_more_for_a_reservation_that_it_touches) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
     for (int i = 0; i < 20; ++i) {
         upstream from(nullptr, 0, true);
-        slab_heap heap({k_pool_id, true, false, 2 * k_mib, true}, from);
+        slab_heap heap(shape_that_starts_small(), from);
         slab_heap::attempt by(heap, {k_48, k_48}, true);
         span_request const what = heap.span_for(k_48);
         std::size_t const count =
@@ -715,6 +760,20 @@ TEST_F(slab_heap_test, takes_back_a_chunk_that_became_one_slab_without_the_lock)
     heap.deallocate(other);
     EXPECT_TRUE(heap.is_valid());
     EXPECT_EQ(heap.release_chunks(), 2 * k_slab_bytes);
+}
+
+// What grow() leaves has the usual length: whoever looked for a shorter span would find none, and let the pool grow for each slab.
+TEST_F(slab_heap_test, that_starts_small_has_slabs_of_the_usual_length_without_the_lock) {
+    slab_heap heap(shape_that_starts_small(), from);
+    heap.lock();
+    std::thread([&] {
+        EXPECT_TRUE(heap.grow(k_48));
+        slab const* const s = heap.allocate(k_48, false, true, 0);
+        ASSERT_NE(s, nullptr);
+        EXPECT_EQ(s->bytes(), k_slab_bytes);
+    }).join();
+    heap.unlock();
+    EXPECT_TRUE(heap.is_valid());
 }
 
 // Its class must be none whose list another thread may look at: that of k_exact would take it out of its own list.

@@ -69,17 +69,17 @@ TEST(platform, leaves_errno_as_it_is) {
     EXPECT_EQ(errno, 77);
 }
 
-TEST(platform, says_whether_pages_are_resident) {
+TEST(platform, counts_the_bytes_that_are_resident) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
     constexpr std::size_t k_bytes = 64 * platform::k_page_bytes;
     auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, platform::k_page_bytes));
-    std::memset(p, 1, k_bytes / 8 * 6);
-    EXPECT_FALSE(platform::is_resident(p, k_bytes));
-    std::memset(p, 1, k_bytes / 8 * 7);
-    EXPECT_TRUE(platform::is_resident(p, k_bytes));
+    EXPECT_EQ(platform::resident_bytes(p, k_bytes), 0U);
+    std::memset(p, 1, k_bytes / 8);
+    EXPECT_EQ(platform::resident_bytes(p, k_bytes), k_bytes / 8);
+    EXPECT_EQ(platform::resident_bytes(p + k_bytes / 16, k_bytes / 2), k_bytes / 16);
     EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
     errno = 77;
-    EXPECT_FALSE(platform::is_resident(p, k_bytes)) << "its chunk may be gone";
+    EXPECT_EQ(platform::resident_bytes(p, k_bytes), 0U) << "its chunk may be gone";
     EXPECT_EQ(errno, 77);
 }
 
@@ -88,10 +88,11 @@ TEST(platform, counts_a_page_of_which_a_part_is_asked_for_among_those_that_may_b
     constexpr std::size_t k_most = 512 * platform::k_page_bytes;
     constexpr std::size_t k_bytes = k_most + platform::k_page_bytes;
     auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, platform::k_page_bytes));
-    EXPECT_FALSE(platform::is_resident(p, 1));
+    EXPECT_EQ(platform::resident_bytes(p, 1), 0U);
     std::memset(p, 1, k_bytes);
-    EXPECT_TRUE(platform::is_resident(p, k_most));
-    EXPECT_FALSE(platform::is_resident(p, k_most + 1)) << "more than 512";
+    EXPECT_EQ(platform::resident_bytes(p, 1), platform::k_page_bytes);
+    EXPECT_EQ(platform::resident_bytes(p, k_most), k_most);
+    EXPECT_EQ(platform::resident_bytes(p, k_most + 1), 0U) << "more than 512";
     EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
 }
 

@@ -819,9 +819,9 @@ TEST_F(a_lock_of_a_class, that_is_held_stops_a_reserve_for_which_upstream_has_no
     };
     void* const first = mine.allocate(64);
     has_memory = false;
-    auto const others = fill(1'504);
     auto all = fill(64);
     all.push_back(first);
+    auto const others = fill(1'504);
     ASSERT_GE(all.size(), 500U);
     for (int i = 0; i < 400; ++i, all.pop_back())
         mine.deallocate(all.back(), 64);

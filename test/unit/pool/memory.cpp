@@ -279,6 +279,30 @@ TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
 // that was made for another; and the one that each thread keeps.
 
 // A thread keeps one, which serves the next alignment, too.
+// The first slabs of a class are shorter than usual: what a pool finds free must be what the class takes, or it looks for ever.
+TEST(small_blocks, of_each_class_are_found_in_chunks_of_any_length) {
+    for (std::size_t most = 2 * k_granule_bytes; most <= 2 * k_mib;
+         most += most < k_mib / 4 ? k_granule_bytes : most)
+        for (class_index c = 0; c < k_first_large; ++c) {
+            test::counting_upstream memory;
+            test::frugal_upstream pieces(memory, most);
+            pooled::pool pool{{.upstream = &pieces}};
+            void* const first = pool.allocate(16, 8);  // the rest of its chunk may be shorter than a slab
+            std::size_t const bytes = k_geometry[c].block_bytes;
+            std::size_t const count = std::max<std::size_t>(k_mib / 4 / bytes, 4);
+            std::vector<void*> blocks;
+            for (int turn = 0; turn < 2; ++turn) {
+                for (std::size_t i = 0; i < count; ++i)
+                    blocks.push_back(pool.allocate(bytes, k_geometry[c].align));
+                for (void* const block : std::exchange(blocks, {}))
+                    pool.deallocate(block, bytes, k_geometry[c].align);
+            }
+            pool.deallocate(first, 16, 8);
+            EXPECT_LE(memory.bytes(), 2 * k_mib) << bytes;
+            EXPECT_TRUE(test::is_valid(pool));
+        }
+}
+
 TEST(large_blocks, and_those_of_zero_bytes_have_an_address_of_their_own_at_any_alignment) {
     pooled::pool pool;
     for (std::size_t const bytes : {0U, 100'000U})

@@ -36,6 +36,8 @@ constexpr std::size_t k_bytes = 48;
 constexpr pooled::detail::class_index k_class = class_for(k_bytes, 8);
 constexpr class_geometry k_shape = k_geometry[k_class];
 constexpr std::size_t k_slab_blocks = pooled::detail::k_slab_bytes / k_shape.block_bytes;
+constexpr std::size_t k_chunk_bytes =
+    pooled::detail::k_default_chunk_bytes;  // of a pool whose slabs all have as many
 
 template <class Pool>
 struct held : test::held_blocks<Pool> {
@@ -76,7 +78,7 @@ TYPED_TEST(stats_of, blocks_in_use_are_exact_at_every_step) {
 }
 
 TYPED_TEST(stats_of, a_class_account_for_every_block_of_its_slabs) {
-    TypeParam pool;
+    TypeParam pool{{.chunk_bytes = k_chunk_bytes}};
     held blocks(pool, 5000);
     for (std::size_t const drop : {0UL, 1UL, 700UL, 1300UL, 2999UL}) {
         blocks.give_back(drop);
@@ -233,7 +235,7 @@ TYPED_TEST(stats_of, large_blocks_that_are_kept_count_with_all_that_upstream_gav
 }
 
 TYPED_TEST(stats_of, refills_and_flushes_are_exchanges_with_the_central_free_list) {
-    TypeParam pool;
+    TypeParam pool{{.chunk_bytes = k_chunk_bytes}};
     std::size_t const half = k_shape.cache_blocks / 2;
     held blocks(pool, k_slab_blocks);
     pooled::pool_stats s = pool.stats();
