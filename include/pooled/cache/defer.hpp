@@ -78,7 +78,7 @@ inline void* central::refill_deferred(class_cache& cache, block_request const& w
 
 inline deferred_blocks* central::defer_slab(block_request const& what) noexcept {
     // The slab has no free block, so the lock's holder leaves it alone.
-    slab* const s = m_pool.heap.allocate(what, false, false);
+    slab* const s = m_pool.heap.allocate(what, false, false, slab_units());  // what has_free_slab() finds
     if (s == nullptr) return nullptr;
     deferred_blocks* const batch = deferred_blocks::make(s->total);
     if (batch == nullptr) return m_pool.heap.deallocate(*s), nullptr;

@@ -268,6 +268,27 @@ TEST_F(a_lock_of_a_class, that_is_held_all_the_time_stops_no_thread_that_has_end
     expect_nothing_lost();
 }
 
+// Three granules are free, of which a slab of two may be taken, but none of four, the usual length: what is found must be what is taken.
+TEST(a_lock_of_a_small_pools_class, that_is_held_stops_no_thread_that_finds_a_span_for_a_short_slab) {
+    constexpr std::size_t k_bytes = 2 * k_granule_bytes;
+    constexpr std::size_t k_free = 3 * k_granule_bytes;
+    pooled::pool pool;
+    std::array<void*, 4> others{};
+    for (void*& one : others)  // the last two of a chunk of eight granules
+        one = pool.allocate(k_free);
+    void* const first = pool.allocate(k_bytes);  // and the rest of it
+    std::thread([&] { pool.deallocate(std::exchange(others[2], nullptr), k_free); }).join();
+    test::preempted_holder holder(test::core_of(pool).caches()[class_for(k_bytes, 8)]);
+    void* const second = pool.allocate(k_bytes);
+    EXPECT_TRUE(holder.leave());
+    EXPECT_EQ(pool.stats().upstream_bytes, 16 * k_granule_bytes) << "that span serves";
+    for (void* const one : {first, second})
+        pool.deallocate(one, k_bytes);
+    for (void* const one : others)
+        pool.deallocate(one, k_free);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
 // Their slabs come from the heap, and return to it.
 TEST_F(a_lock_of_a_class, of_the_heap_that_is_held_all_the_time_stops_no_thread) {
     heap_of(pool).lock();
