@@ -115,7 +115,8 @@ private:
 
     // Whether a pool that has not much memory soon will: each of its last two chunks for small blocks lasted for less than 1 ns a byte, so
     // half of the time went to page faults, and then half of it and the one before was resident. Not more: of many sizes, each has a slab that
-    // is not full. One alone may be a queue that is full now. Other threads may note another chunk meanwhile: a hint.
+    // is not full. So the pool has 2 MiB then, or nearly all is resident. One alone may be a queue that is full now. Other threads may note
+    // another chunk meanwhile: a hint.
     [[nodiscard]] bool fills_quickly(std::size_t used) noexcept {
         if (!may_fill_quickly(used)) return false;
         bool const was_quick = m_was_quick;
@@ -125,7 +126,8 @@ private:
         std::size_t const resident =
             platform::resident_bytes(m_last, last) + platform::resident_bytes(m_before, before);
         m_was_quick = is_quick && 2 * resident >= last + before;
-        return was_quick && m_was_quick && used >= k_huge_page_bytes / 2;
+        bool const is_full = 8 * resident >= 7 * (last + before);
+        return was_quick && m_was_quick && used >= (is_full ? k_huge_page_bytes / 2 : k_huge_page_bytes);
     }
     // Whether that makes a difference to the next chunk. Otherwise the clock, which may be the program's and use the pool, is not read.
     [[nodiscard]] bool may_fill_quickly(std::size_t used) const noexcept {

@@ -239,8 +239,9 @@ private:
         std::uint32_t const crowd = m_caches.count() / 64;
         if (m_caches.is_at_bound() || (crowd != 0 && m_caches[c].count_miss() % (crowd + 1) != 0))
             return false;
+        std::size_t const least = least_stolen(c);
         try_scoped_lock const lock(m_caches);  // whoever has it may have been preempted
-        return lock && m_caches.steal(c, least_stolen(c));
+        return lock && m_caches.steal(c, least);
     }
     // Two threads that hand large blocks over would stop each other for each few of them, as long as these are just enough: who needs one takes
     // memory of the system while the others keep less than a quarter of what is outside, unless all that is needed was reserved.
