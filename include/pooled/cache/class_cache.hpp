@@ -229,11 +229,13 @@ private:
     [[nodiscard]] void** first() const noexcept { return m_first; }
 #if POOLED_HAS_CODE
     // size(), for any thread: the owner may get or free its array without a lock, and the first and the top be of different ones. None
-    // counts then. acquire, twice: the top is of the first's array or of a later one, and if that, the first is not the same any more.
+    // counts then. acquire, twice: the top is of the first's array or of a later one, and if that, the first is not the same any more, unless
+    // the next array begins where the last one did: in between there is no top.
     [[nodiscard]] std::uint32_t seen_size() const noexcept {
         void** const first = m_first.acquire();
         void** const top = m_top.acquire();
-        return first != nullptr && first == m_first ? static_cast<std::uint32_t>(top - first) : 0;
+        bool const is_of_first = first != nullptr && top != nullptr && first == m_first;
+        return is_of_first ? static_cast<std::uint32_t>(top - first) : 0;
     }
 #endif
     [[nodiscard]] std::uint32_t count_below(void** end) const noexcept {

@@ -294,7 +294,7 @@ TEST(class_cache, never_says_that_it_holds_more_than_its_array_has_room_for) {
     std::atomic<bool> has_begun{false};
     std::atomic<bool> is_over{false};
     std::thread owner([&] {
-        for (int i = 0; i < 100'000 && cache.reserve(16); ++i) {
+        for (int i = 0; i < 1'000'000 && cache.reserve(16); ++i) {
             cache.release();
             has_begun = true;
         }
