@@ -47,7 +47,7 @@ ACQUIRES = (
     UNUSED + "void use() { pooled::object_pool<int> pool; auto a = pool.acquire(); auto b = pool.acquire_rc(); }\n"
 )
 MOST_CODE_WITH_LIBRARY = {MAKES: 11_000, ACQUIRES: 17_000}
-# What one more size may cost: the function that drops a block of its class. GCC's takes two cache lines with the headers.
+# What one more size may cost: the function that frees a block of its class; with the headers, two cache lines of GCC.
 MOST_CODE_OF_A_SIZE = {"-DPOOLED_STATIC=1": 110, "-DPOOLED_STATIC=0": 160}
 HEAVY = {"iostream", "fstream", "sstream", "iomanip", "regex", "map", "set", "unordered_map", "list", "deque", "thread"}
 HEAVY |= {"future", "filesystem", "ranges", "random", "locale", "format", "condition_variable", "any", "variant"}
