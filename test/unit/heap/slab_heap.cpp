@@ -492,7 +492,7 @@ TEST(slab_heap_of_system_memory,
             for (std::size_t i = 0; i != bytes / k_granule_bytes; ++i)
                 platform::touch_pages(heap.allocate(k_48, false, true, 0)->memory(), touched_of_granule);
         }
-        heap.grow(k_48);
+        static_cast<void>(heap.grow(k_48));
         return platform::resident_bytes(heap.allocate(k_48, false, true, 0)->owner->base, 4096) != 0;
     };
     for (int i = 0; i < 20; ++i) {
