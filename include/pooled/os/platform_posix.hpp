@@ -24,30 +24,40 @@ POOLED_BEGIN_DETAIL
 // choose a place for all mappings. If something is mapped there already, a second try is made below `next`, which passes through the place
 // from its top to its bottom, and again. Both are hints.
 struct map_place {
-    atomic<std::uintptr_t> end{0};  // 0: where the system likes
-    atomic<std::uintptr_t> next{0};
+    // The complement of an address: poolheap would take the address of a chunk for a reference to the block that begins there.
+    class hint {
+    public:
+        [[nodiscard]] std::uintptr_t load() const noexcept { return ~m_word.load(std::memory_order_relaxed); }
+        void store(std::uintptr_t at) noexcept { m_word.store(~at, std::memory_order_relaxed); }
+        [[nodiscard]] bool replace(std::uintptr_t was, std::uintptr_t at) noexcept {
+            return m_word.compare_exchange_strong(was = ~was, ~at, std::memory_order_relaxed);
+        }
+
+    private:
+        atomic<std::uintptr_t> m_word{~std::uintptr_t{0}};
+    };
+    hint end, next;                      // 0: where the system likes
     std::uintptr_t bottom = 0, top = 0;  // 0: no place was chosen. Written before the first call
 
     void choose(std::uintptr_t from, std::uintptr_t to) noexcept {
         bottom = from;
         top = to;
-        next.store(to, std::memory_order_relaxed);
-        end.store(to, std::memory_order_relaxed);
+        next.store(to);
+        end.store(to);
     }
     [[nodiscard]] bool is_chosen() const noexcept { return top != 0; }
     [[nodiscard]] bool may_contain(std::uintptr_t at) const noexcept {
         return !is_chosen() || at - bottom < top - bottom;
     }
     // Addresses below `from`, for this call alone: the next one gets those below them. 0: where the system likes.
-    [[nodiscard]] std::uintptr_t claim(atomic<std::uintptr_t>& from, std::size_t length,
-                                       std::size_t align) const noexcept {
-        std::uintptr_t was = from.load(std::memory_order_relaxed);
+    [[nodiscard]] std::uintptr_t claim(hint& from, std::size_t length, std::size_t align) const noexcept {
         for (;;) {
+            std::uintptr_t const was = from.load();
             std::size_t const needed = saturating_add(length, align);
             std::uintptr_t const above = was - bottom < needed ? top : was;
             if (above - bottom < needed) return 0;
             std::uintptr_t const at = round_down(above - length, align);
-            if (from.compare_exchange_strong(was, at, std::memory_order_relaxed)) return at;
+            if (from.replace(was, at)) return at;
         }
     }
 };
@@ -106,13 +116,12 @@ struct posix_platform {
             p = map_and_cut(length, align);
         }
         if (p == nullptr) {
-            if (wanted != 0) place->end.store(wanted + length, std::memory_order_relaxed);
+            if (wanted != 0) place->end.store(wanted + length);
             return nullptr;
         }
         if (place != nullptr && place->may_contain(address_of(p))) {
-            place->end.store(address_of(p), std::memory_order_relaxed);
-            if (address_of(p) < place->next.load(std::memory_order_relaxed))
-                place->next.store(address_of(p), std::memory_order_relaxed);
+            place->end.store(address_of(p));
+            if (address_of(p) < place->next.load()) place->next.store(address_of(p));
         }
         return p;
     }
@@ -122,9 +131,8 @@ struct posix_platform {
         map_place* const place = place_of(bytes);
         if (place == nullptr || !place->may_contain(address_of(p))) return true;
         std::uintptr_t const end = address_of(p) + bytes;
-        place->end.store(end, std::memory_order_relaxed);
-        if (address_of(p) == place->next.load(std::memory_order_relaxed))
-            place->next.store(end, std::memory_order_relaxed);
+        place->end.store(end);
+        if (address_of(p) == place->next.load()) place->next.store(end);
         return true;
     }
 
