@@ -128,22 +128,6 @@ POOLED_CODE void finish_shared(block_type const& type, void* block, bool is_obse
 
 #endif
 
-// Prefetches what the second word of an object that is about to be destroyed points to, if the object is longer than a list's node. Members
-// are destroyed in reverse order, so of several children the first one is needed last, and a std::shared_ptr has two words. No branch: a word
-// that is no address has no effect. Assembly, as the word may be indeterminate.
-template <std::size_t Bytes>
-POOLED_ALWAYS_INLINE void prefetch_child([[maybe_unused]] void const volatile* object) noexcept {
-#if defined(__x86_64__)
-    using any_word [[gnu::may_alias]] = std::uintptr_t const volatile;
-    if constexpr (k_has_cache && Bytes > 32) {
-        std::uintptr_t word = 0;
-        asm volatile("{movq %1, %0|mov %0, %1}\n\t{prefetcht0 (%0)|prefetcht0 [%0]}"
-                     : "=r"(word)
-                     : "m"(static_cast<any_word*>(object)[1]));
-    }
-#endif
-}
-
 // Called when the last owner is gone, and not known to be safe within the destructor that drops the object. In each file: the table of
 // types then refers to the file that has the type.
 template <bool IsImmediate>
@@ -237,7 +221,7 @@ public:
         requires k_is_deferrable_type<Other>
     POOLED_ALWAYS_INLINE void destroy(Other* p) noexcept {
         if (Origin::k_is_immediate && detail::may_recurse()) [[likely]] {
-            detail::prefetch_child<sizeof(Other)>(p);
+            detail::prefetch_child<Other, 2>(p);
             return std::destroy_at(p);
         }
         using object = std::remove_cv_t<Other>;
