@@ -2,6 +2,7 @@
 // The command line: which workload, which contenders, and how much; an unknown word is an error that lists the known ones.
 //
 // Exit status: 0 done, 1 a measurement failed, 2 the command line was wrong.
+#include "support/core_share.hpp"
 #include "support/registry.hpp"
 #include "support/report.hpp"
 
@@ -14,6 +15,7 @@
 #include <iostream>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -169,6 +171,11 @@ std::vector<entry> chosen_contenders(const command_line& line, const workload& w
     return chosen;
 }
 
+bool has_figure(const measurement& found, std::string_view name) {
+    return std::any_of(found.extra.begin(), found.extra.end(),
+                       [name](const auto& figure) { return figure.first == name; });
+}
+
 void run(const command_line& line) {
     if (line.list) {
         std::vector<std::string_view> only;
@@ -190,7 +197,11 @@ void run(const command_line& line) {
         for (std::size_t i = 0; i < contenders.size(); ++i) {
             parameters p = asked;
             p.last_in_process = repeat + 1 == repeats && i + 1 == contenders.size();
-            result r{&w, std::string(contenders[i].contender), p, repeat, contenders[i].run(p)};
+            const auto before = shared_with_others();
+            result r{&w, std::string(contenders[i].contender), p, repeat, contenders[i].run(p), before};
+            const bool is_parallel = p.threads > 1 || has_figure(r.found, "hand_over_ns");
+            r.core_shared =
+                std::max(before, is_parallel ? either_shared_with_others() : shared_with_others());
             if (line.json) print_json_line(r);
             results.push_back(std::move(r));
         }

@@ -4,6 +4,7 @@
 
 #include "support/registry.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct result {
     parameters asked;
     unsigned repeat = 0;
     measurement found;
+    std::optional<double> core_shared;  // the share of the moments before and after it
 };
 
 double ns_per_op(const measurement& m);

@@ -2,6 +2,7 @@
 """A run as one value, and carrying it out: the session's record, then samples until nothing is left to do."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +16,15 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description, default
 from poolbench.plan.program import Program, not_built
 from poolbench.results import record
-from poolbench.results.read import MOVED, Results, hand_over, read
+from poolbench.results.read import MOVED, SHARED, Results, core_shared, hand_over, read
 from poolbench.results.store import Store
 from poolbench.system import hardware
 from poolbench.system.mallocs import Malloc
 from poolbench.where import of_sources
 
 SEED = 1  # of the order within a round
-AGAIN = 3  # samples at most that take the place of one while the processors are further apart than they were
+AGAIN = 3  # samples at most that take the place of one while the processors are further apart than they were, or shared
+RECENT = 40  # samples; while three of four of them were shared with others, waiting does not help
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def measure(plan: RunPlan, states: list[State], store: Store, progress: Progress
     """`about`: what each line says of the run. Raises Failed, or KeyboardInterrupt: what was measured until then is in
     the file."""
     runs, failed = sum(state.runs for state in states), sum(bool(state.failure) for state in states)
-    least = float("inf")
+    least, recent = float("inf"), deque([False], maxlen=RECENT)
     mallocs = {malloc.name: malloc for malloc in plan.mallocs}
     while chosen := stopping.next_round(states, plan.rule, plan.seed):
         for state in chosen:
@@ -78,9 +80,11 @@ def measure(plan: RunPlan, states: list[State], store: Store, progress: Progress
             for _ in range(1 + AGAIN):
                 result = take(state.cell, program, mallocs[state.cell.malloc], plan.limit)
                 seconds += result.seconds
-                word = hand_over(result.sample or {})
+                word, is_shared = hand_over(result.sample or {}), core_shared(result.sample or {}) > SHARED
                 least = min(least, word or least)
-                if word <= MOVED * least:
+                recent.append(is_shared)
+                would_help = bool(state.headline) and sum(recent) < 0.75 * len(recent)
+                if word <= MOVED * least and not (is_shared and would_help):
                     break
             what = {"cell": state.cell.to_record(), **about, "program": program.sha256}
             what["wall_seconds"] = round(seconds, 3)

@@ -19,7 +19,8 @@ KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH")
 # What a result says beside figures of its own.
 COMMON = {
     *("workload", "variant", "contender", "scale", "payload", "threads", "live", "step", "repeat", "operation", "ops"),
-    *("seconds", "ns_per_op", "compiler", "stdlib", "optimisation", "flags", "malloc", "malloc_path", "peak_rss_bytes"),
+    *("seconds", "ns_per_op", "core_shared", "compiler", "stdlib", "optimisation", "flags"),
+    *("malloc", "malloc_path", "peak_rss_bytes"),
 }
 OUTPUT_KEPT = 8000  # characters of each stream in a failure's record
 
@@ -111,6 +112,7 @@ def take(cell: Cell, program: Program, malloc: Malloc, limit: float) -> Result:
             **{name: found[name] for name in ("ns_per_op", "ops")},
             "figures": {k: v for k, v in found.items() if k not in COMMON and isinstance(v, (int, float))},
             "peak_rss_bytes": found.get("peak_rss_bytes"),
+            "core_shared": found.get("core_shared"),
             "operation": found.get("operation", ""),
             "malloc": {"name": malloc.name, "version": malloc.version, "path": path, "sha256": library},
             **{name: found.get(name, getattr(program, name)) for name in ("compiler", "stdlib", "flags")},

@@ -18,6 +18,7 @@ MACHINE = ("cpu", "cores", "memory_mib")  # by which files of one machine are kn
 COMPRESSED = ".xz"  # of a file that is read alone
 BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
 MOVED = 2  # times the least that a word took to the other processor: a hypervisor has put them further apart
+SHARED = 0.1  # of the moments before or after a sample: somebody else used the processor's core as well
 ENOUGH = 3  # samples of a cell that are compared alone, without those of such a time: fewer have no interval
 
 
@@ -81,7 +82,10 @@ class Results:
             shares = self._busy_shares()
             most = f" ({max(shares):.0%} of its processors)" if shares else ""
             return f"BUSY with other work{most}: its times do not count"
-        return "quiet at the start" if self.sessions else "whether it was busy is not known"
+        shares = [core_shared(sample) for _, sample in self.samples]
+        shared = sum(share > SHARED for share in shares) / len(shares) if shares else 0.0
+        others = f", others used its cores in {shared:.0%} of the runs" if shared >= SHARED else ""
+        return f"quiet at the start{others}" if self.sessions else "whether it was busy is not known"
 
     def origin(self, here: dict | None = None, file: str = "") -> str:
         """File, machine, date, and whether the machine was busy; `here` is the machine that asks, `file` what to say in
@@ -110,6 +114,12 @@ def hand_over(sample: dict) -> float:
     return sample.get("figures", {}).get("hand_over_ns", 0.0)
 
 
+def core_shared(sample: dict) -> float:
+    """The share of the moments before and after it, the larger one, in which somebody else used the processor's core as
+    well: another virtual machine, by simultaneous multithreading. No counter of the system shows that."""
+    return sample.get("core_shared") or 0.0
+
+
 def is_figure(value: object) -> bool:
     """Whether it is a finite number of usual size. JSON may hold 1e999, and integers that no float can represent."""
     return type(value) in (int, float) and -1e300 < value < 1e300  # false for NaN
@@ -121,6 +131,7 @@ def _valid_sample(record: dict) -> bool:
         is_figure(time) and time > 0 and is_figure(wall) and wall >= 0
         and isinstance(figures, dict) and all(isinstance(value, int | float) for value in figures.values())
         and isinstance(record.get("operation", ""), str)
+        and (record.get("core_shared") is None or is_figure(record["core_shared"]))
     )  # fmt: skip
 
 

@@ -51,6 +51,7 @@ print(json.dumps({"workload": WORKLOAD, "variant": arguments["--variant"], "cont
                   "ns_per_op": ns, "malloc": "glibc", "operation": "one object", "malloc_path": "",
                   "peak_rss_bytes": 1000, "bytes_each": 64.0}
                  | ({"hand_over_ns": HAND_OVER[len(open(log).readlines()) - 1]} if HAND_OVER else {})
+                 | ({"core_shared": CORE_SHARED[len(open(log).readlines()) - 1]} if CORE_SHARED else {})
                  | {n: int(arguments["--" + n]) for n in ("live", "threads") if "--" + n in arguments}))
 """
 
@@ -64,7 +65,7 @@ def program(path: Path, body: str) -> Path:
 
 def fake_bench(directory: Path, contenders=("make_shared", "pooled"), **how) -> Path:
     usual = {"optimisation": "-O3", "sleep": 0, "payloads": [48], "workload": "w", "variants": ["loop"]}
-    usual |= {"threads": 0, "live": [], "steps": [], "hand_over": []}
+    usual |= {"threads": 0, "live": [], "steps": [], "hand_over": [], "core_shared": []}
     values = {**usual, "ns": {}, "noise": 0.1, "behaves": {}, "contenders": list(contenders), **how}
     directory.mkdir(parents=True, exist_ok=True)
     head = "".join(f"{name.upper()} = {value!r}\n" for name, value in values.items())

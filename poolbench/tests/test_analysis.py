@@ -61,6 +61,12 @@ def test_samples_compare_where_a_word_takes_as_long_to_the_other_processor(tmp_p
     assert estimate.collect(found, paired=True)[support.cell(), "ns_per_op"] == [9, 46, 11, 10]
 
 
+def test_a_file_says_in_how_many_runs_others_used_the_cores(tmp_path):
+    samples = [{**support.sample(support.cell(), 9), "core_shared": share} for share in (0.0, 1.0, 0.05, None, 0.3)]
+    found = read(support.write(tmp_path / "r.jsonl", support.session(), *samples))
+    assert "quiet at the start, others used its cores in 40% of the runs" in found.origin()
+
+
 def test_a_row_has_its_ratio_to_the_base_on_the_same_malloc(tmp_path):
     values = {support.cell("new"): [9.0], support.cell("new", "tc"): [6.0], support.cell("make_shared", "tc"): [4.0]}
     (group,) = rows.groups(results(tmp_path, values), {})

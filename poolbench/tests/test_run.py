@@ -82,6 +82,23 @@ def test_a_sample_is_taken_again_while_the_processors_are_further_apart_than_bef
     assert [sample["figures"]["hand_over_ns"] for _, sample in read(result.path).samples] == [27, 30, 174]
 
 
+ROW = {"workload": "e14_programs", "variants": ["json"], "payloads": []}  # of the summary
+
+
+@pytest.mark.parametrize(
+    ("how", "shared", "kept"),
+    [
+        (ROW, [0.0, 1.0, 0.3, 0.1, 0.0], [0.0, 0.1, 0.0]),
+        (ROW, [1.0] * 20, [1.0] * 3),  # they always do
+        ({}, [0.0, 1.0, 0.3], [0.0, 1.0, 0.3]),
+    ],
+)
+def test_a_sample_of_a_row_is_taken_again_while_others_use_the_core(run, how, shared, kept):
+    result = run(contenders=("make_shared",), core_shared=shared, **how)
+    assert result.exit_code == 0, result.stderr
+    assert [sample["core_shared"] for _, sample in read(result.path).samples] == kept
+
+
 def test_crashing_and_hanging_cells_are_one_failed_cell_each_and_the_rest_is_measured(run):
     result = run("--timeout", "1", contenders=("make_shared", "crash", "hang", "exit"))
     assert result.exit_code == 1
