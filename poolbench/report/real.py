@@ -52,7 +52,7 @@ def _names(found: Figures) -> tuple[list[str], list[str]]:
 
 
 def lead(results: Results) -> str:
-    """A row a program: its processor time as it is on glibc, then what others take of it."""
+    """A row a program that was measured as it is on glibc: its processor time there, then what others take of it."""
     found, known, rows = figures(results), facts(results), []
     programs, mallocs = _names(found)
     for program in programs:
@@ -63,6 +63,8 @@ def lead(results: Results) -> str:
         def share(value: float, base: float = time(AS_IS, DEFAULT)) -> str:
             return f"{value / base:.2f}" if value < float("inf") else ""
 
+        if time(AS_IS, DEFAULT) == float("inf"):
+            continue
         best = min(mallocs[1:] or mallocs, key=lambda malloc: time(AS_IS, malloc))
         below = min(mallocs, key=lambda malloc: time(POOLED, malloc))
         about = known.get(program, {})
@@ -75,7 +77,7 @@ def lead(results: Results) -> str:
             str(edited) if edited else "",
         ])  # fmt: skip
     columns = ["program and job", "glibc", "best malloc", f"`{OURS}`", "pooled in the source", f"both, on `{OURS}`"]
-    return _table([*columns, "in the source, best malloc", "lines edited"], rows)
+    return _table([*columns, "in the source, best malloc", "lines edited"], rows) if rows else ""
 
 
 def matrix(results: Results, figure: str, text: Callable[[float], str]) -> str:
@@ -111,8 +113,9 @@ def page(results: Results) -> str:
         "# Programs that no one here wrote\n",
         "What `poolbench real` measured: programs of others, fixed jobs, the same output everywhere.\n",
         f"Processor time (user and system) of a whole process; medians of {said} interleaved runs; "
-        f"{results.machine_name()}, {results.measured_on()}. Shares are of the time as it is on glibc.\n",
-        lead(results), "Processor time in seconds:\n", matrix(results, CPU, lambda value: f"{value:.3f}"),
+        f"{results.machine_name()}, {results.measured_on()}.\n",
+        *(["Shares are of the time as it is on glibc:\n", shares] if (shares := lead(results)) else []),
+        "Processor time in seconds:\n", matrix(results, CPU, lambda value: f"{value:.3f}"),
         "Peak resident memory in MiB:\n", matrix(results, PEAK, lambda value: f"{value:.1f}"),
         "What it costs to edit and to compile:\n", costs(results),
     ])  # fmt: skip

@@ -168,6 +168,12 @@ def test_the_table_shows_shares_of_the_time_on_glibc_and_the_best_malloc(tmp_pat
     assert "| p | pooled | 1.000 | 0.800 | 0.900 |" in page and "| p | pooled | 2 in 1 | 3.0 | 1.00 |" in page
 
 
+def test_without_glibc_there_are_no_shares(tmp_path):
+    found = results(tmp_path / "r.jsonl", {key: value for key, value in TIMES.items() if key[1] == "pooled-new"})
+    page = tables.page(found)
+    assert "| p | as is |  | 1.200 |" in page and "inf" not in page and "Shares" not in page
+
+
 def test_a_program_without_an_edit_has_empty_places(tmp_path):
     found = results(tmp_path / "r.jsonl", {key: value for key, value in TIMES.items() if key[0] == "as_is"})
     assert "| 0.75 (jemalloc) | 0.60 |  |  |  |" in tables.lead(found)
