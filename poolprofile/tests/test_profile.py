@@ -422,9 +422,9 @@ def test_a_window_says_how_many_page_faults_there_were(profiled, tmp_path):
 def test_a_call_that_merges_what_was_freed_is_noted_outside_of_windows(profiled, tmp_path):
     status, (found,) = record(profiled, tmp_path / "t", "merge")
     assert status == 0
-    (merging,) = [each for each in found.long_calls if each["size"] == 4096]
+    merging = [each["cost"] / found.ticks_per_ns for each in found.long_calls if each["size"] == 4096]
     # 400,000 blocks; on a machine that is merely slow, the others are none of these.
-    assert found.long_ns >= merging["cost"] / found.ticks_per_ns > 400_000
+    assert merging and found.long_ns >= sum(merging) > 400_000 * len(merging)
     assert all(1 << 10 <= each["size"] < 128 << 10 for each in found.long_calls)
 
 
