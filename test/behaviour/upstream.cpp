@@ -77,6 +77,34 @@ TEST(upstream_that_uses_its_own_pool, has_the_bound_of_what_a_trim_returned_befo
     EXPECT_TRUE(is_served);
 }
 
+// Against its contract: it returns null instead of throwing.
+class null_upstream : public std::pmr::memory_resource {
+    void* do_allocate(std::size_t, std::size_t) override { return nullptr; }
+    void do_deallocate(void*, std::size_t, std::size_t) override { ADD_FAILURE(); }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+};
+
+TEST(upstream_that_returns_null, has_no_memory) {
+    // libstdc++ declares allocate() as never null, which the sanitizer of undefined behaviour reports.
+    if (test::k_sanitized) GTEST_SKIP();
+    null_upstream upstream;
+    for (std::size_t const max : {std::size_t{0}, k_mib}) {
+        pooled::pool pool{{.max_bytes = max, .upstream = &upstream}};
+        for (std::size_t const bytes : {std::size_t{48}, 100 * k_kib}) {
+            EXPECT_EQ(pool.try_allocate(bytes), nullptr);
+            EXPECT_THROW(static_cast<void>(pool.allocate(bytes)), std::bad_alloc);
+            EXPECT_THROW(static_cast<void>(pool.resource()->allocate(bytes)), std::bad_alloc);
+        }
+        EXPECT_THROW(pool.reserve<long>(100), std::bad_alloc);
+        EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+        EXPECT_TRUE(test::is_valid(pool));
+        EXPECT_THROW(static_cast<void>(pooled::object_pool<long>({.upstream = &upstream}).acquire()),
+                     std::bad_alloc);
+    }
+}
+
 constexpr auto k_moment = std::chrono::microseconds(20);
 
 // Two threads that need one slab each of a pool that has two: there is always one that is free, cached, or on its way.

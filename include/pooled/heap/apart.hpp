@@ -69,7 +69,7 @@ POOLED_NOINLINE inline std::size_t slab_heap::extend(span_request const& what, a
     if (by != nullptr) by->m_reservation->grown += bytes;
     if (try_scoped_lock const lock(*this, false); lock && (by == nullptr || !by->m_touches)) {
         link(*fresh), under_way.settle();
-        if (by != nullptr) by->m_left = claim_free(*by->m_reservation, what, by->m_left);
+        if (by != nullptr) by->left = claim_free(*by->m_reservation, what, by->left);
         return bytes;
     }
     if (by != nullptr && by->m_touches) forget_small();
@@ -80,11 +80,10 @@ POOLED_NOINLINE inline std::size_t slab_heap::extend(span_request const& what, a
         slab& s = fresh->record(i * what.granules);
         free_spans::set_length(s, i < last ? what.granules : fresh->granules - i * what.granules);
         s.size_class = static_cast<std::uint8_t>(k_left);
-        std::size_t const blocks =
-            by != nullptr && by->m_left != 0 ? reservation_list::blocks_in(s, what) : 0;
+        std::size_t const blocks = by != nullptr && by->left != 0 ? reservation_list::blocks_in(s, what) : 0;
         if (blocks == 0) continue;
         s.reserved_for = by->m_reservation;
-        by->m_left -= detail::smaller(by->m_left, blocks);
+        by->left -= detail::smaller(by->left, blocks);
         if (by->m_touches) platform::touch_pages(s.memory(), s.bytes());
     }
     fork_pass const pass;

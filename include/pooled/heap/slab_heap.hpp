@@ -126,13 +126,13 @@ public:
         void settle() noexcept { m_heap.settle(*std::exchange(m_reservation, nullptr)); }
         bool may_wait = false;   // for the lock: then all that is free counts, and a refusal is exact
         bool has_looked = true;  // all that is free counted
+        std::size_t left = 0;    // how many are missing
 
     private:
         friend class slab_heap;
         slab_heap& m_heap;
         reservation* m_reservation;
         std::size_t m_blocks = 0;  // in free spans, as far as it knows
-        std::size_t m_left = 0;    // how many are missing
         bool m_touches;            // new chunks, before anybody has them
         std::uint32_t m_epoch = m_heap.m_epoch;
     };

@@ -219,7 +219,9 @@ private:
 
     [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, std::size_t dense) {
         if (m_resource != nullptr) {
-            void* const given = m_resource->allocate(bytes, align);
+            void* given = m_resource->allocate(bytes, align);
+            asm("" : "+r"(given));  // it is declared as never null, so compilers would remove the check
+            if (given == nullptr) POOLED_NO_MEMORY;
             sanitizer::add_root(given, bytes);
             return given;
         }

@@ -358,6 +358,7 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
         std::uint64_t const apart = m_slabs.apart();
         // If all objects are of one class, a bound that is just large enough for them suffices.
         if (attempt(is_of_one_class) || (!is_of_one_class && attempt(true))) break;
+        if (m_upstream.has_failed(saturating_multiply(mine.left, what.bytes))) return false;
         if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
     }
     if (mine.may_wait && m_options.touch_reserved) static_cast<void>(m_slabs.touch(mine));
