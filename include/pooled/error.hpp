@@ -40,15 +40,14 @@ POOLED_END_NAMESPACE
 
 POOLED_BEGIN_DETAIL
 
-// A reservation that exceeds the machine's memory.
+// A reservation that exceeds the machine's memory; without exceptions, any request that upstream refuses.
 class not_enough_memory : public std::bad_alloc {
 public:
-    explicit not_enough_memory(std::size_t asked_bytes) noexcept {
+    explicit not_enough_memory(std::size_t asked_bytes, char const* pool_name = "?") noexcept {
         std::snprintf(m_message, sizeof(m_message),
-                      "pooled: cannot reserve %zu bytes: the operating system does not have them; reserve "
-                      "less, or give "
-                      "the pool an upstream with more memory",
-                      asked_bytes);
+                      "pooled: pool '%s' cannot reserve %zu bytes: upstream does not have them; ask for "
+                      "less, or give the pool an upstream with more memory",
+                      pool_name, asked_bytes);
     }
     [[nodiscard]] char const* what() const noexcept override { return m_message; }
 

@@ -7,10 +7,12 @@
 #include <cstring>
 
 #if !defined(__cpp_exceptions)
-// The hook: what would throw ends the program here. The last thing that main() does.
+// The hook: what would throw ends the program here, with a message that names the pool and the request. The last thing that main() does.
 namespace {
 [[noreturn]] void ends(char const* message) {
-    std::_Exit(std::strstr(message, "is exhausted") != nullptr ? 0 : 250);
+    bool const says_who = std::strstr(message, "pool 'bounded' is exhausted: ") != nullptr ||
+                          std::strstr(message, "pool 'unbounded' cannot reserve ") != nullptr;
+    std::_Exit(says_who && std::strstr(message, " bytes") != nullptr ? 0 : 250);
 }
 }  // namespace
 #define POOLED_THROW(exception) ends((exception).what())
@@ -157,14 +159,14 @@ int run_dry() {
     return __LINE__ % 250;
 }
 
-// In a process whose address space ends soon. The alarm stops a loop that never ends.
-int run_out_of_memory() {
+// In a process whose address space ends soon. The alarm stops a loop that never ends. `last` ends the process by the hook.
+int run_out_of_memory(void (*last)(pooled::pool&) = nullptr) {
     pid_t const child = fork();
     if (child == 0) {
         alarm(60);
         rlimit const little{std::size_t{256} << 20, std::size_t{256} << 20};
         if (setrlimit(RLIMIT_AS, &little) != 0) _exit(1);
-        pooled::pool pool;
+        pooled::pool pool{{.name = "unbounded"}};
         std::array<std::shared_ptr<char[]>, 20'000> small;
         std::array<std::shared_ptr<char[]>, 300> large;
         auto const is_refused = [&pool](auto& all, std::size_t bytes) {
@@ -173,6 +175,7 @@ int run_out_of_memory() {
             return false;
         };
         bool const are_refused = is_refused(large, 1U << 20) && is_refused(small, 30'000);
+        if (last != nullptr && are_refused) last(pool);
         large.fill(nullptr);
         _exit(are_refused && pool.try_make_shared<char[]>(1U << 20) != nullptr ? 0 : 2);
     }
@@ -204,6 +207,11 @@ int main() {
     if (shared->value != 0 || unique->value != 1 || weak.lock() != counted || vector.size() != 100)
         status = __LINE__ % 250;
     if (status == 0) status = run_out_of_memory();
+#if !defined(__cpp_exceptions)
+    if (status == 0)
+        status = run_out_of_memory([](pooled::pool& p) { static_cast<void>(p.allocate(100'000'000)); });
+    if (status == 0) status = run_out_of_memory([](pooled::pool& p) { p.reserve_bytes(10'000, 20'000); });
+#endif
     if (status == 0) status = run_dry();
     if (status != 0) std::printf("line %d (modulo 250)\n", status);
     return status;

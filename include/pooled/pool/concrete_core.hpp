@@ -99,8 +99,8 @@ public:
     [[nodiscard]] bool may_give(std::size_t bytes) const override { return memory().from().may_give(bytes); }
     [[noreturn]] void throw_exhausted(std::size_t bytes) const override {
         upstream const& from = memory().from();
-        if (!from.is_bounded())
-            POOLED_THROW(std::bad_alloc());  // without exceptions, upstream's refusal is null
+        // Without exceptions, upstream's refusal is null.
+        if (!from.is_bounded()) POOLED_THROW(not_enough_memory(bytes, name()));
         POOLED_THROW(exhausted(name(), bytes, from.used(), from.max_bytes()));
     }
     bool exchange_extension(pool_extension* old, pool_extension* one) noexcept override {
