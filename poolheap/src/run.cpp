@@ -65,7 +65,7 @@ int start(std::vector<std::string> const& command, std::string const& preload, s
         _exit(127);
     }
     close(ends[1]);
-    bool const is_traced = ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT) == 0;
+    bool const is_traced = ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC) == 0;
     if (!is_traced) reason = errno;
     if (is_traced && write(ends[0], "", 1) == 1)
         while (read(ends[0], &reason, sizeof reason) < 0 && errno == EINTR) {}
@@ -75,6 +75,12 @@ int start(std::vector<std::string> const& command, std::string const& preload, s
     kill(child, SIGKILL);
     errno = reason;
     fail(is_traced ? command[0] + " cannot be started" : "The program cannot be traced");
+}
+
+// Of a link in /proc; empty: the process has ended.
+std::string program_file(std::string const& exe) {
+    std::error_code e;
+    return std::filesystem::read_symlink(exe, e);
 }
 
 }  // namespace
@@ -96,8 +102,13 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
     signal(SIGTERM, [](int s) { kill(g_child, s); });
     signal(SIGHUP, [](int s) { kill(g_child, s); });
     // What cannot be done is said to be so; the program goes on in any case.
+    std::string const exe = "/proc/" + std::to_string(child) + "/exe";
+    std::string first;
+    // Under the name that the user gave, unless the program has executed another one.
     auto const report = [&](std::unique_ptr<image> of) {
-        if (of != nullptr) report_command(std::move(of), command[0], parts::both, out);
+        std::string const now = program_file(exe);
+        if (of != nullptr)
+            report_command(std::move(of), now == first || now.empty() ? command[0] : now, parts::both, out);
     };
     std::future<void>
         analysis;  // of a copy, in a thread, while each event of the program is answered at once
@@ -119,6 +130,7 @@ int run_command(std::vector<std::string> const& command, std::string const& prel
         }
         if (WIFEXITED(status)) return WEXITSTATUS(status);
         if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
+        if (event == PTRACE_EVENT_EXEC && first.empty()) first = program_file(exe);
         if (event == PTRACE_EVENT_EXIT) {
             if (analysis.valid()) analysis.wait();
             attempt([&] { report(open_frozen(child, {stopped_thread(child)})); });

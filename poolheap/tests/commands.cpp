@@ -290,6 +290,16 @@ TEST(Run, AProgramThatIsEndedWhileReportsAreAskedForKeepsItsStatus) {
     }
 }
 
+TEST(Run, TheReportNamesTheProgramThatWasExecutedLast) {
+    auto const report_of = [&](std::string const& script) {
+        return output_of(false, [&](output_options const& out) {
+            EXPECT_EQ(run_command({"/bin/sh", "-c", script}, POOLHEAP_TEST_PRELOAD, out), 0);
+        });
+    };
+    EXPECT_TRUE(report_of("exec sleep 0").starts_with("poolheap: sleep\n"));
+    EXPECT_TRUE(report_of("exit 0").starts_with("poolheap: sh\n"));
+}
+
 TEST(Run, EndsWithItsProgramAlsoIfItWasStartedWithoutSignalsOfChildren) {
     int const child = ::fork();
     if (child == 0) {
