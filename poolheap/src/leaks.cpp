@@ -109,8 +109,11 @@ private:
                             static_cast<std::uint32_t>(offset)};
                 type const& t = m_graph.type_of(target);
                 address const begin = m_graph[target].begin;
-                r.is_counted = t.kind == kind::shared && word == begin;
-                r.owns = word == begin || (t.kind != kind::shared && word == begin + t.object_offset);
+                bool const is_behind = t.rule.vtable != 0;
+                bool const is_control =
+                    is_behind ? m_graph.from().get<address>(word) == t.rule.vtable : word == begin;
+                r.is_counted = t.kind == kind::shared && is_control;
+                r.owns = is_control || (t.kind != kind::shared && word == begin + t.object_offset);
                 // A shared_ptr's two words are one reference, at the place of the first.
                 if (m_references.size() > m_first.back()) {
                     reference& before = m_references.back();

@@ -25,10 +25,12 @@ struct word_rule {
         none,
         libstdcxx,
         libcxx,
-        header
+        header,
+        behind                      // where depends on the number of elements: it is not read
     } counts = none;                // pooled's header lies in front of the object
     std::int8_t pointer_word = -1;  // from here on there is a pointer to the object
     type_id_t owned = k_buffer;     // the type to which it leads
+    address vtable = 0;             // of the control block that lies behind; 0: in front
 };
 
 struct type {

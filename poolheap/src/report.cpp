@@ -37,7 +37,9 @@ json find_holders(graph& in, std::vector<bool> const& marked, std::string const&
         if (!is_wanted(target)) return;
         type const &from = in.type_of(source), &to = in.type_of(target);
         // A pointer into the own object holds nothing, nor does what lies in front of it; its own control block may.
-        if (source == target && (word != in[target].begin || offset < from.object_offset)) return;
+        bool const is_behind = from.rule.counts == word_rule::behind;
+        if (source == target && (is_behind || word != in[target].begin || offset < from.object_offset))
+            return;
         // The two words of a shared_ptr are one reference.
         bool const is_second =
             source == last_source && target == last_target && offset == last_offset + sizeof(address);

@@ -3,6 +3,7 @@
 // What a block holds, by its first words:
 //
 //   vtable of a control block      shared       T of std::make_shared<T>, allocate_shared, or the counts of shared_ptr(new T)
+//   elements before a control block  shared     T[] of std::make_shared<T[]> of libstdc++
 //   header of pooled's counts      rc, unique   as the library's table of types says
 //   a recycled object's slot       object       by its control block or header
 //   any other vtable               virtual      the most derived class
@@ -39,13 +40,15 @@ constexpr control_class k_control_classes[]{
     {"std::_Sp_counted_ptr_inplace<", 2, {word_rule::libstdcxx}},
     {"std::_Sp_counted_ptr<", -1, {word_rule::libstdcxx, 2}},
     {"std::_Sp_counted_deleter<", -1, {word_rule::libstdcxx, 2}},
-    {"std::_Sp_counted_array<", -1, {word_rule::libstdcxx, 4}},
     {"std::__shared_ptr_emplace<", 3, {word_rule::libcxx}},
     {"std::__shared_ptr_pointer<", -1, {word_rule::libcxx, 3}},
     {"std::__unbounded_array_control_block<", 4, {word_rule::libcxx}},
     {"std::__bounded_array_control_block<", 3, {word_rule::libcxx}},
     {"std::__function::__func<", 1, {}},  // what a std::function of libc++ calls
 };
+
+// Lies behind the elements of an array that std::make_shared made; its last word leads to these.
+constexpr std::string_view k_counted_array = "std::_Sp_counted_array<";
 
 constexpr std::size_t k_most_types = 0xfff0;
 
@@ -82,9 +85,17 @@ public:
             if (to != k_no_block && all[to] == k_buffer) all.set(to, id);
         };
         auto const is_any = [](block_index) { return true; };
+        slab const* in = m_heap.slabs.data();
         reader.first_words(k_scanned / 8, is_any, [&](block_index b, std::span<std::uint64_t const> words) {
             type_id_t const own = type_by_words(b, words.first(std::min(words.size(), naming::k_words)));
             if (own != k_buffer) all.set(b, own);
+            while (b - in->first >= in->count)
+                ++in;
+            if (type_id_t const array = own == k_buffer
+                                            ? type_of_array(words, in->begin + (b - in->first) * in->bytes)
+                                            : k_buffer;
+                array != k_buffer)
+                all.set(b, array);
             if (type_id_t const owned = m_types[own].rule.owned; owned != k_buffer)
                 name_other(owned_by(b, own, words), owned);
             // | functor | | manager | invoker |: the last two are functions of one file.
@@ -187,6 +198,21 @@ private:
         return m_types.add({.name = pretty(name), .kind = kind::coroutine});
     }
 
+    // The elements that std::make_shared<T[]> of libstdc++ put in front of | vtable | counts | number | is overwritten | begin |.
+    [[nodiscard]] type_id_t type_of_array(std::span<std::uint64_t const> words, address begin) {
+        for (std::size_t at = 0; at + 4 < words.size(); ++at) {
+            if (words[at + 4] != begin || m_symbols.module_of(words[at]) == nullptr) continue;
+            auto const [known, is_new] = m_arrays.try_emplace(words[at], k_buffer);
+            if (std::string const name = is_new ? pretty(class_of_vtable(words[at])) : "";
+                name.starts_with(k_counted_array))
+                known->second = m_types.add({.name = object_name(template_argument(name, k_counted_array)),
+                                             .kind = kind::shared,
+                                             .rule = {.counts = word_rule::behind, .vtable = words[at]}});
+            return known->second;
+        }
+        return k_buffer;
+    }
+
     // The class of what a std::function of libstdc++ holds, by the function with which it manages it.
     [[nodiscard]] type_id_t type_of_functor(address manager) {
         auto const [known, is_new] = m_by_word.try_emplace(manager, k_buffer);
@@ -263,6 +289,7 @@ private:
     heap const& m_heap;
     naming& m_types;
     std::unordered_map<address, type_id_t> m_by_word;        // words that lead into a file
+    std::unordered_map<address, type_id_t> m_arrays;         // by the vtable behind them
     std::unordered_map<std::uint64_t, type_id_t> m_counted;  // by number, kind and word of the header
     std::bitset<k_regions> m_is_near_code;
     bool m_is_recycling = false;  // there are objects of an object_pool

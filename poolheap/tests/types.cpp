@@ -51,6 +51,7 @@ void expect_types(recorded& o, bool is_libcxx) {
     expect("circle", "app::circle", kind::virtual_object);
     expect("hidden", "hidden", kind::virtual_object);
     expect("buffer", "", kind::buffer);
+    expect("array", "app::connection[]", kind::shared, is_libcxx ? 32 : 0);
 }
 
 TEST(Types, BlocksSayWhatTheyHold) {

@@ -100,5 +100,7 @@ int main() {
     std::function<void()> const function = [made, a, b] { std::printf("%ld\n", made->bytes[0] + a + b); };
     auto const over_aligned = std::make_shared<wide>();
     say_control("over_aligned", over_aligned);
+    auto const array = std::make_shared<connection[]>(3);
+    say("array", array.get());
     say_ready();
 }

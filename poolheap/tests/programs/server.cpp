@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // A server whose numbers come from its environment: SESSIONS that were served, of which one in a thousand is lost in a cycle, CONNECTED
-// that are held by a table, PACKETS in a queue whose consumer is stuck, and JOBS of which each holds the next one.
+// that are held by a table, PACKETS in a queue whose consumer is stuck, JOBS of which each holds the
+// next one, and pairs of SHELVES that hold each other.
 #include <array>
 #include <condition_variable>
 #include <cstddef>
@@ -37,6 +38,11 @@ struct job {
     std::array<char, 100> text{};
 };
 
+struct shelf {
+    long number = 0;
+    std::shared_ptr<shelf[]> next;
+};
+
 std::map<int, std::shared_ptr<session>> g_connected;
 std::unique_ptr<job> g_jobs;
 
@@ -54,10 +60,18 @@ void serve(int id) {
         one->on_timer = [weak = std::weak_ptr(one), id] { std::printf("%d %ld\n", id, weak.use_count()); };
 }
 
+void lose_shelves() {
+    auto const one = std::make_shared<shelf[]>(3), other = std::make_shared<shelf[]>(5);
+    one[1].next = other;
+    other[1].next = one;
+}
+
 }  // namespace app
 
 int main() {
     using namespace app;
+    for (int i = 0; i < number("SHELVES"); ++i)
+        lose_shelves();
     for (int i = 1; i <= number("SESSIONS"); ++i)
         serve(i);
     for (int i = 0; i < number("CONNECTED"); ++i)
