@@ -100,7 +100,7 @@ std::vector<bool> types_named(naming const& names, std::string const& of) {
 
 struct target {
     std::vector<bool> marked;
-    std::size_t objects = 0, bytes = 0, retained = 0;
+    std::size_t objects = 0, bytes = 0, retained = 0, lost = 0;
     std::string what;
 };
 
@@ -116,6 +116,7 @@ target find_targets(graph const& g, std::string const& of) {
         t.marked[b] = true;
         ++t.objects;
         t.bytes += own.bytes;
+        t.lost += g.is_reachable(b) ? 0 : 1;
         if (std::string const& name = g.type_of(b).name; std::ranges::find(names, name) == names.end())
             names.push_back(name);
     });
@@ -232,7 +233,11 @@ void holders_command(std::string const& source, std::string const& of, output_op
     answer(out, r.all, [&](std::ostream& to) {
         std::string const sums = ": " + plural(t.objects, "object") + ", " + in_bytes(t.bytes) +
                                  (t.retained != t.bytes ? "; retained " + in_bytes(t.retained) : "") + ".\n";
-        to << fit(t.what, k_width + 1 - sums.size()) << sums << owners_found(s.references, t) << '\n';
+        to << fit(t.what, k_width + 1 - sums.size()) << sums << owners_found(s.references, t);
+        if (t.lost != 0)  // then the holders are lost with it, perhaps in a cycle with it
+            to << "Nothing reaches " << (t.lost == t.objects ? "" : with_commas(t.lost) + " of ")
+               << (t.objects == 1 ? "it" : "them") << "; leaks lists cycles.\n";
+        to << '\n';
         print_holders(to, r);
         print_notes(to, r);
     });

@@ -135,6 +135,29 @@ TEST(Holders, SayWhatWouldBeFreedWithAnObject) {
     EXPECT_EQ(ask(false, "packet").find("; retained "), std::string::npos);
 }
 
+// The last pair may be on the stack still.
+TEST(Leaks, NameArraysThatHoldEachOtherAndHoldersSaysThatTheyAreLost) {
+    auto const one = server({"SHELVES=50"});
+    std::string const id = std::to_string(one->pid());
+    auto const all = nlohmann::json::parse(output_of(true, [&](output_options const& out) {
+        report_command(open_process(one->pid()), "server", parts::leaks, out);
+    }));
+    auto const& groups = all["leaks"]["groups"];
+    ASSERT_EQ(groups.size(), 1U) << groups.dump(1);
+    EXPECT_GE(groups[0]["times"], 49U);
+    EXPECT_EQ(groups[0]["length"], 2U);
+    EXPECT_EQ(groups[0]["cycle"][0]["type"], "app::shelf[]");
+    EXPECT_EQ(groups[0]["cycle"][0]["member"], "[].next");
+    std::string const text =
+        output_of(false, [&](output_options const& out) { holders_command(id, "shelf", out); });
+    EXPECT_TRUE(text.starts_with("app::shelf[]: 100 objects, ")) << text;
+    EXPECT_NE(text.find("Nothing reaches "), std::string::npos) << text;
+    EXPECT_NE(text.find("  app::shelf[][].next\n"), std::string::npos) << text;
+    std::string const held =
+        output_of(false, [&](output_options const& out) { holders_command(id, "app::packet_queue", out); });
+    EXPECT_EQ(held.find("Nothing reaches "), std::string::npos) << held;
+}
+
 TEST(Commands, AMisspeltOneIsNamedAndTheNearestOneSuggested) {
     auto const say = [](std::string const& words) {
         std::string const file = testing::TempDir() + "poolheap-misspelt-" + std::to_string(::getpid());
