@@ -40,14 +40,15 @@ POOLED_END_NAMESPACE
 
 POOLED_BEGIN_DETAIL
 
-// A reservation that exceeds the machine's memory; without exceptions, any request that upstream refuses.
+// A reservation that exceeds the machine's memory; without exceptions, any request of a pool that upstream refuses.
 class not_enough_memory : public std::bad_alloc {
 public:
-    explicit not_enough_memory(std::size_t asked_bytes, char const* pool_name = "?") noexcept {
+    explicit not_enough_memory(std::size_t asked_bytes, char const* pool_name = nullptr) noexcept {
+        bool const is_named = pool_name != nullptr;
         std::snprintf(m_message, sizeof(m_message),
-                      "pooled: pool '%s' cannot reserve %zu bytes: upstream does not have them; ask for "
-                      "less, or give the pool an upstream with more memory",
-                      pool_name, asked_bytes);
+                      "pooled: %s%s%scannot reserve %zu bytes: upstream does not have them; ask for less, or "
+                      "give the pool an upstream with more memory",
+                      is_named ? "pool '" : "", is_named ? pool_name : "", is_named ? "' " : "", asked_bytes);
     }
     [[nodiscard]] char const* what() const noexcept override { return m_message; }
 
