@@ -220,28 +220,6 @@ template <class T>
 [[gnu::cold]] void destroy_object(void* object) noexcept {
     std::destroy_at(static_cast<T*>(object));
 }
-// Prefetches what an object that is about to be destroyed probably points to: of several children the first one, which is needed last, because
-// members are destroyed in reverse order. No branch: a word that is no address has no effect. In halves, since a processor waits until
-// two numbers that were just written are in its cache before it reads both as one; what follows a virtual table is often shorter than those.
-// Assembly, as the word may be indeterminate.
-//
-// Child: the words of a pointer to a child. If it has two, the object's second word is one of the first child's, even behind a key; if one, the first.
-// A node of a list, whose child is needed at once, is often no longer than a pointer and as many bytes.
-template <class T, std::size_t Child>
-POOLED_ALWAYS_INLINE void prefetch_child([[maybe_unused]] void const volatile* object) noexcept {
-#if defined(__x86_64__)
-    if constexpr (k_has_cache && sizeof(T) > 2 * Child * sizeof(void*) && alignof(T) >= sizeof(void*) &&
-                  !std::is_polymorphic_v<T>) {
-        auto* const halves = static_cast<std::uint32_t const volatile*>(object) + 2 * (Child - 1);
-        std::uint64_t low = 0;
-        std::uint64_t high = 0;
-        asm volatile("{movl %1, %k0|mov %k0, %1}" : "=r"(low) : "m"(halves[0]));
-        asm volatile("{movl %1, %k0|mov %k0, %1}" : "=r"(high) : "m"(halves[1]));
-        __builtin_prefetch(reinterpret_cast<void const*>(low | high << 32));
-    }
-#endif
-}
-
 // Destroys the object, which lies in a block; false: it must be deferred.
 [[nodiscard]] inline bool try_destroy_in(void const* block, bool is_immediate,
                                          void (*destroy)(void* object) noexcept, void* object) noexcept {
@@ -489,11 +467,9 @@ private:
             header_at(header).release_owner();
             return retire_observed(header);
         } else {
-            if constexpr (k_may_be_deferred) {
+            if constexpr (k_may_be_deferred)
                 if (!Origin::k_is_immediate || !detail::may_recurse()) [[unlikely]]
                     return drop_slow<false>(header);
-                detail::prefetch_child<object, 1>(object_of(header));
-            }
             destroy(header);
             if constexpr (!k_is_recycled) header_at(header).take_line(0);
             free_counted<Origin, k_bytes, k_align, k_offset>(header);
