@@ -157,8 +157,8 @@ private:
 
     [[nodiscard]] type_id_t type_of_vtable(address vtable) {
         std::string const name = pretty(class_of_vtable(vtable));
-        // The bases are what a destroyed object's vtable pointer is left at.
-        if (name.empty() || name.starts_with("std::_Sp_counted_base<") ||
+        // The bases are what a destroyed object's vtable pointer is left at. An array may have no elements.
+        if (name.empty() || name.starts_with("std::_Sp_counted_base<") || name.starts_with(k_counted_array) ||
             name == "std::__shared_weak_count" || name == "std::__shared_count")
             return k_buffer;
         type found{.name = name, .kind = kind::virtual_object};
@@ -198,17 +198,20 @@ private:
         return m_types.add({.name = pretty(name), .kind = kind::coroutine});
     }
 
-    // The elements that std::make_shared<T[]> of libstdc++ put in front of | vtable | counts | number | is overwritten | begin |.
+    // The elements that std::make_shared<T[]> of libstdc++ put in front of | vtable | counts | number | is overwritten | begin |. Such words of
+    // an array that is gone may lie behind what has its block now: the counts, of which weak pointers have the upper half, are zero then.
     [[nodiscard]] type_id_t type_of_array(std::span<std::uint64_t const> words, address begin) {
         for (std::size_t at = 0; at + 4 < words.size(); ++at) {
-            if (words[at + 4] != begin || m_symbols.module_of(words[at]) == nullptr) continue;
+            if (words[at + 4] != begin || words[at + 1] >> 32 == 0 ||
+                m_symbols.module_of(words[at]) == nullptr)
+                continue;
             auto const [known, is_new] = m_arrays.try_emplace(words[at], k_buffer);
             if (std::string const name = is_new ? pretty(class_of_vtable(words[at])) : "";
                 name.starts_with(k_counted_array))
                 known->second = m_types.add({.name = object_name(template_argument(name, k_counted_array)),
                                              .kind = kind::shared,
                                              .rule = {.counts = word_rule::behind, .vtable = words[at]}});
-            return known->second;
+            if (known->second != k_buffer) return known->second;
         }
         return k_buffer;
     }

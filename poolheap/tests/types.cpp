@@ -52,6 +52,8 @@ void expect_types(recorded& o, bool is_libcxx) {
     expect("hidden", "hidden", kind::virtual_object);
     expect("buffer", "", kind::buffer);
     expect("array", "app::connection[]", kind::shared, is_libcxx ? 32 : 0);
+    expect("no_elements", "app::connection[]", kind::shared, is_libcxx ? 32 : 0);
+    expect("after_array", "", kind::buffer);
 }
 
 TEST(Types, BlocksSayWhatTheyHold) {

@@ -3,6 +3,7 @@
 #include "recorded_new.hpp"
 
 #include <coroutine>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -102,5 +103,15 @@ int main() {
     say_control("over_aligned", over_aligned);
     auto const array = std::make_shared<connection[]>(3);
     say("array", array.get());
+    auto const no_elements = std::make_shared<connection[]>(0);
+    say_control("no_elements", no_elements);
+    // Has the block of such an array that is gone, whose words behind the elements it does not overwrite.
+    auto const after_array = std::make_unique<void*[]>(14);
+#if defined(__GLIBCXX__)
+    std::memcpy(&after_array[9], &array[3], 5 * sizeof(void*));
+    after_array[10] = nullptr;  // the counts
+    after_array[13] = after_array.get();
+#endif
+    say("after_array", after_array.get());
     say_ready();
 }
