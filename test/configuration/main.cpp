@@ -21,6 +21,7 @@ namespace {
 #include <pooled/pooled.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <map>
@@ -159,6 +160,36 @@ int run_dry() {
     return __LINE__ % 250;
 }
 
+// Its memory, but for less than a slab, is on its way to upstream.
+struct slow_upstream : std::pmr::memory_resource {
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        return upstream->allocate(bytes, align);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        is_inside = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        upstream->deallocate(p, bytes, align);
+    }
+    [[nodiscard]] bool do_is_equal(memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+    std::pmr::memory_resource* upstream = std::pmr::new_delete_resource();
+    std::atomic<bool> is_inside{false};
+};
+template <class Use>
+int wait_for_trim(Use use) {
+    slow_upstream slow;
+    pooled::pool waiting{
+        {.name = "waiting", .max_bytes = 40U << 10, .chunk_bytes = 32U << 10, .upstream = &slow}};
+    waiting.deallocate(waiting.allocate(30'000), 30'000);
+    REQUIRE(waiting.stats().upstream_bytes == 32U << 10);
+    std::thread other([&] { waiting.trim(); });
+    while (!slow.is_inside) {}
+    bool const is_served = use(waiting);
+    other.join();
+    return is_served ? 0 : __LINE__ % 250;
+}
+
 // In a process whose address space ends soon. The alarm stops a loop that never ends. `last` ends the process by the hook.
 int run_out_of_memory(void (*last)(pooled::pool&) = nullptr) {
     pid_t const child = fork();
@@ -212,6 +243,13 @@ int main() {
         status = run_out_of_memory([](pooled::pool& p) { static_cast<void>(p.allocate(100'000'000)); });
     if (status == 0) status = run_out_of_memory([](pooled::pool& p) { p.reserve_bytes(10'000, 20'000); });
 #endif
+    if (status == 0) status = wait_for_trim([](pooled::pool& p) { return p.reserve_bytes(1, 100), true; });
+    if (status == 0)
+        status = wait_for_trim([](pooled::pool& p) {
+            void* const one = p.try_allocate(100);
+            p.deallocate(one, 100);
+            return one != nullptr;
+        });
     if (status == 0) status = run_dry();
     if (status != 0) std::printf("line %d (modulo 250)\n", status);
     return status;

@@ -61,15 +61,17 @@ POOLED_NOINLINE inline void slab_heap::leave(slab& s) noexcept {
     (s.size_class == k_left && s.reserved_for == nullptr ? m_left_spans : m_kept_spans).push(s);
     note_gain();
 }
-POOLED_NOINLINE inline std::size_t slab_heap::extend(span_request const& what, attempt* by) {
+POOLED_NOINLINE inline std::size_t slab_heap::extend(span_request const& what, bool* has_failed,
+                                                     attempt* by) {
     upstream::call under_way(m_upstream);
     chunk* const fresh = take_or_note(what, under_way, m_mutex.is_stalled());
+    if (has_failed != nullptr) *has_failed = under_way.has_failed();
     if (fresh == nullptr) return 0;
     std::size_t const bytes = fresh->bytes;  // another thread may return it at once
     if (by != nullptr) by->m_reservation->grown += bytes;
     if (try_scoped_lock const lock(*this, false); lock && (by == nullptr || !by->m_touches)) {
         link(*fresh), under_way.settle();
-        if (by != nullptr) by->left = claim_free(*by->m_reservation, what, by->left);
+        if (by != nullptr) by->m_left = claim_free(*by->m_reservation, what, by->m_left);
         return bytes;
     }
     if (by != nullptr && by->m_touches) forget_small();
@@ -80,10 +82,11 @@ POOLED_NOINLINE inline std::size_t slab_heap::extend(span_request const& what, a
         slab& s = fresh->record(i * what.granules);
         free_spans::set_length(s, i < last ? what.granules : fresh->granules - i * what.granules);
         s.size_class = static_cast<std::uint8_t>(k_left);
-        std::size_t const blocks = by != nullptr && by->left != 0 ? reservation_list::blocks_in(s, what) : 0;
+        std::size_t const blocks =
+            by != nullptr && by->m_left != 0 ? reservation_list::blocks_in(s, what) : 0;
         if (blocks == 0) continue;
         s.reserved_for = by->m_reservation;
-        by->left -= detail::smaller(by->left, blocks);
+        by->m_left -= detail::smaller(by->m_left, blocks);
         if (by->m_touches) platform::touch_pages(s.memory(), s.bytes());
     }
     fork_pass const pass;

@@ -159,7 +159,10 @@ private:
     [[nodiscard]] chunk* take_exactly(std::size_t bytes, span_request const& what, bool is_last,
                                       bool is_dense, upstream::call& under_way) {
         std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
-        if (count > k_max_granules) POOLED_NO_MEMORY;
+        if (count > k_max_granules) {
+            under_way.fail();
+            POOLED_NO_MEMORY;
+        }
         std::size_t const dense = dense_bytes(bytes, what, is_dense);
         void* base = nullptr;
         POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, dense); }
@@ -178,6 +181,7 @@ private:
         if (records == nullptr) {
             if (!m_upstream.deallocate(base, bytes, what.align, under_way))
                 m_upstream.abandon(base, bytes, under_way);
+            under_way.fail();
             POOLED_NO_MEMORY;
         }
 

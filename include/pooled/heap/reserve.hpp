@@ -37,11 +37,11 @@ inline void slab_heap::list(reservation& r) noexcept {
 
 template <class Missing>
 bool slab_heap::reserve(attempt& by, span_request const& what, Missing&& missing) {
-    while ((by.left = missing()) != 0) {
-        if (!m_upstream.may_give(saturating_multiply(by.left, what.bytes))) return false;
-        by.m_blocks += by.left;
-        while (by.left != 0)
-            if (extend(what, &by) == 0) return false;
+    while ((by.m_left = missing()) != 0) {
+        if (!m_upstream.may_give(saturating_multiply(by.m_left, what.bytes))) return false;
+        by.m_blocks += by.m_left;
+        while (by.m_left != 0)
+            if (extend(what, &by.has_failed, &by) == 0) return false;
     }
     return true;
 }

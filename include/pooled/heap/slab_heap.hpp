@@ -112,8 +112,10 @@ public:
     }
 
     // More free spans, at least one that allocate() finds: returns their bytes, 0 when the bound does not allow it. Throws what upstream
-    // throws; the heap is then as before. O(granules of a chunk).
-    [[nodiscard]] std::size_t grow(block_request const& what) { return extend(span_for(what)); }
+    // throws; the heap is then as before. `has_failed`: without exceptions, upstream did not give what the bound allows. O(granules of a chunk).
+    [[nodiscard]] std::size_t grow(block_request const& what, bool* has_failed = nullptr) {
+        return extend(span_for(what), has_failed);
+    }
 
     // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
     class attempt {
@@ -124,15 +126,16 @@ public:
         attempt& operator=(attempt&&) = delete;
 
         void settle() noexcept { m_heap.settle(*std::exchange(m_reservation, nullptr)); }
-        bool may_wait = false;   // for the lock: then all that is free counts, and a refusal is exact
-        bool has_looked = true;  // all that is free counted
-        std::size_t left = 0;    // how many are missing
+        bool may_wait = false;    // for the lock: then all that is free counts, and a refusal is exact
+        bool has_looked = true;   // all that is free counted
+        bool has_failed = false;  // as of grow()
 
     private:
         friend class slab_heap;
         slab_heap& m_heap;
         reservation* m_reservation;
         std::size_t m_blocks = 0;  // in free spans, as far as it knows
+        std::size_t m_left = 0;    // how many are missing
         bool m_touches;            // new chunks, before anybody has them
         std::uint32_t m_epoch = m_heap.m_epoch;
     };
@@ -292,7 +295,7 @@ private:
     [[nodiscard]] slab* allocate_apart(span_request const& what, bool are_free) noexcept;
     void leave(slab& s) noexcept;
     // Does what grow() does. Of the new spans, `by` reserves so many that it misses no block, or all.
-    std::size_t extend(span_request const& what, attempt* by = nullptr);
+    std::size_t extend(span_request const& what, bool* has_failed, attempt* by = nullptr);
     friend lockable;
     void on_lock() noexcept {
         if (!m_left_chunks.empty() || !m_left_spans.empty() || !m_kept_spans.empty()) [[unlikely]]

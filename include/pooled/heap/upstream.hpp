@@ -56,6 +56,10 @@ public:
             if (!m_with.counts(*this)) m_with.m_used.fetch_add(settled, std::memory_order_relaxed);
             add(0 - settled);
         }
+        // Without exceptions, a request that upstream refuses looks like one beyond the bound. There is no sense in trying again: the calls
+        // that ended include that request.
+        [[nodiscard]] bool has_failed() const noexcept { return m_has_failed; }
+        void fail() noexcept { m_has_failed = true; }
 
     private:
         void add(std::size_t bytes) noexcept {
@@ -67,6 +71,7 @@ public:
         void const* m_owner = &t_upstream_calls();
         std::size_t m_bytes = 0;
         bool m_has_begun = false;
+        bool m_has_failed = false;
         std::uint64_t m_epoch = 0;
     };
 
@@ -78,6 +83,7 @@ public:
     // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it. Of these,
     // the first `dense` will be touched: huge pages are worth asking for there.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way, std::size_t dense) {
+        under_way.m_has_failed = false;
         if (bytes > available()) return nullptr;
         under_way.begin();
         if (!count(bytes, under_way)) return nullptr;
@@ -90,7 +96,7 @@ public:
             discount(bytes, under_way);
             POOLED_RETHROW;
         }
-        if (p == nullptr) discount(bytes, under_way);
+        if (p == nullptr) discount(bytes, under_way), under_way.fail();
         return p;
     }
 
@@ -131,11 +137,6 @@ public:
     [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
     [[nodiscard]] std::size_t available() const noexcept { return room(used()); }
     [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
-    // Without exceptions, a request of `bytes` that is refused by upstream looks like one beyond the bound. There is no sense in
-    // trying again: the calls that ended include that request.
-    [[nodiscard]] bool has_failed(std::size_t bytes) const noexcept {
-        return (POOLED_HAS_EXCEPTIONS == 0 || t_returns_null()) && available() >= bytes;
-    }
     // acquire: pairs with the release in count(); that its call has begun is seen.
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_acquire); }
     // The most that it ever was, with what upstream was asked for and refused.

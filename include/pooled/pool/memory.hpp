@@ -157,8 +157,8 @@ private:
             m_release.on_slow_call(calls);
     }
     // What is left over of memory that came for a large block is left free, as if blocks had been there.
-    [[nodiscard]] bool grow(block_request const& what) {
-        std::size_t const bytes = m_slabs.grow(what);
+    [[nodiscard]] bool grow(block_request const& what, bool& has_failed) {
+        std::size_t const bytes = m_slabs.grow(what, &has_failed);
         m_release.note_grown(bytes);
         if (what.c >= k_first_large) m_release.note_left_free(bytes);
         return bytes != 0;
@@ -180,8 +180,9 @@ private:
             if (m_caches.is_at_bound() && epoch == m_caches.bound_epoch() &&
                 !m_upstream.may_give_soon(bytes, before) && m_slabs.empty_bytes() == 0)
                 return nullptr;
+            bool has_failed = false;
             POOLED_TRY {
-                if (find_more(what, cache)) continue;
+                if (find_more(what, cache, has_failed)) continue;
             }
             POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
                 if (void* const block = search(what, cache)) return block;
@@ -191,15 +192,14 @@ private:
         }
     }
     // Whether another attempt may succeed. Blocks of the class that other threads have cached are used before any upstream is called, but for a
-    // few large ones.
-    [[nodiscard]] bool find_more(block_request const& what, thread_cache* cache) {
+    // few large ones. `has_failed`: as of slab_heap::grow().
+    [[nodiscard]] bool find_more(block_request const& what, thread_cache* cache, bool& has_failed) {
         if (what.c != k_exact && (steal(what.c) || find_slab(what.c, cache))) return true;
-        return grow(what);
+        return grow(what, has_failed);
     }
     // Searches at the bound. Null: there was no free block in any cache or list, no free span, and no memory in transit from or to upstream, at
     // one moment.
     [[nodiscard]] POOLED_NOINLINE void* search(block_request const& what, thread_cache* cache) {
-        std::size_t const bytes = what.block_bytes();
         bound_search at_bound{*this};
         scoped_lock const searching(at_bound);
         // A release that the system refuses ends a call, which is not to be taken for another thread's.
@@ -210,8 +210,9 @@ private:
             bool const has_empty = may_release && m_slabs.empty_bytes() != 0;
             bool const released = has_empty && m_slabs.release_chunks(k_size_max, true) != 0;
             may_release = may_release && (released || !has_empty);
-            if (find_more(what, cache)) continue;
-            if (m_upstream.has_failed(bytes)) return nullptr;
+            bool has_failed = false;
+            if (find_more(what, cache, has_failed)) continue;
+            if (has_failed) return nullptr;
             if (!released && !m_upstream.wait_for_call(before)) return nullptr;
         }
     }
@@ -354,11 +355,12 @@ inline bool pool_memory::reserve(block_request a, class_index b, std::size_t cou
     mine.may_wait = !is_done;
     for (unsigned turn = 0; mine.may_wait; platform::pause(turn++)) {
         m_release.release_free();
+        mine.has_failed = false;
         std::uint64_t const before = m_upstream.calls_ended();
         std::uint64_t const apart = m_slabs.apart();
         // If all objects are of one class, a bound that is just large enough for them suffices.
         if (attempt(is_of_one_class) || (!is_of_one_class && attempt(true))) break;
-        if (m_upstream.has_failed(saturating_multiply(mine.left, what.bytes))) return false;
+        if (mine.has_failed) return false;
         if (!m_upstream.wait_for_call(before) && m_slabs.was_alone(apart)) return false;
     }
     if (mine.may_wait && m_options.touch_reserved) static_cast<void>(m_slabs.touch(mine));
