@@ -3,6 +3,7 @@
 //
 // Exit status: 0 done, 1 a measurement failed, 2 the command line was wrong.
 #include "support/core_share.hpp"
+#include "support/environment.hpp"
 #include "support/registry.hpp"
 #include "support/report.hpp"
 
@@ -199,6 +200,7 @@ void run(const command_line& line) {
             p.last_in_process = repeat + 1 == repeats && i + 1 == contenders.size();
             const auto before = shared_with_others();
             result r{&w, std::string(contenders[i].contender), p, repeat, contenders[i].run(p), before};
+            r.peak_rss_bytes = peak_resident_bytes();  // before that thread
             const bool is_parallel = p.threads > 1 || has_figure(r.found, "hand_over_ns");
             r.core_shared =
                 std::max(before, is_parallel ? either_shared_with_others() : shared_with_others());

@@ -17,6 +17,7 @@ struct result {
     unsigned repeat = 0;
     measurement found;
     std::optional<double> core_shared;  // the share of the moments before and after it
+    std::size_t peak_rss_bytes = 0;     // of the process until then
 };
 
 double ns_per_op(const measurement& m);
