@@ -134,7 +134,7 @@ POOLED_CODE void finish_shared(block_type const& type, void* block, bool is_obse
 // reads both as one; what follows a virtual table is often shorter than those. Assembly, as the word may be indeterminate.
 template <class T>
 POOLED_ALWAYS_INLINE void prefetch_child([[maybe_unused]] void const volatile* object) noexcept {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__OPTIMIZE__)  // else it makes each frame of a nested drop larger
     using any_half [[gnu::may_alias]] = std::uint32_t const volatile;
     if constexpr (k_has_cache && sizeof(T) > 32 && alignof(T) >= sizeof(void*) && !std::is_polymorphic_v<T>) {
         auto* const halves = static_cast<any_half*>(object) + 2;
