@@ -43,12 +43,10 @@ POOLED_BEGIN_DETAIL
 // A reservation that exceeds the machine's memory; without exceptions, any request of a pool that upstream refuses.
 class not_enough_memory : public std::bad_alloc {
 public:
-    explicit not_enough_memory(std::size_t asked_bytes, char const* pool_name = nullptr) noexcept {
-        bool const is_named = pool_name != nullptr;
+    explicit not_enough_memory(std::size_t asked_bytes, char const* pool_name = "") noexcept {
         std::snprintf(m_message, sizeof(m_message),
-                      "pooled: %s%s%scannot reserve %zu bytes: upstream does not have them; ask for less, or "
-                      "give the pool an upstream with more memory",
-                      is_named ? "pool '" : "", is_named ? pool_name : "", is_named ? "' " : "", asked_bytes);
+                      "pooled: pool%s%s%s cannot reserve %zu bytes: upstream has less; reserve less",
+                      *pool_name != 0 ? " '" : "", pool_name, *pool_name != 0 ? "'" : "", asked_bytes);
     }
     [[nodiscard]] char const* what() const noexcept override { return m_message; }
 
