@@ -70,14 +70,16 @@ def first(rows: list[HeadlineRow], busy: bool = False) -> list[Answer]:
     ahead, behind = (count(preload, verdict) for verdict in (LeadVerdict.ahead, LeadVerdict.behind))
     gains, costs = (count(edit, verdict) for verdict in (LeadVerdict.ahead, LeadVerdict.behind))
     most = max(found, key=lambda row: row.edit_over_preload.ratio)
-    advice = f"preload {OURS_PRELOADED}" if ahead >= behind else "preload the best malloc"
-    advice = f"edit what is hot, and {advice} for the rest" if gains * 2 > len(found) else advice
+    is_open = count(preload, LeadVerdict.undecided) * 2 > len(found)
+    advice = "not decided" if is_open else f"preload {OURS_PRELOADED}" if ahead >= behind else "preload the best malloc"
+    if gains * 2 > len(found):
+        advice = "edit what is hot" + ("" if is_open else f", and {advice} for the rest")
     said = (
         f"With no edit, std::make_shared on {OURS_PRELOADED} is ahead of the best other malloc in {ahead} "
         f"of {len(found)} works and behind in {behind}; the edit to pooled::make_shared is ahead of that in {gains} "
         f"and behind in {costs}, at most {times(most.edit_over_preload)} as fast, in “{most.headline.work}”."
     )
-    return [Answer("Preload or edit?", advice, [said], "ahead" if ahead >= behind else "undecided")]
+    return [Answer("Preload or edit?", advice, [said], "ahead" if ahead >= behind and not is_open else "undecided")]
 
 
 def answers(rows: list[HeadlineRow], lost: list[Loss], busy: bool = False) -> list[Answer]:

@@ -172,6 +172,23 @@ def test_our_library_to_preload_stands_beside_the_mallocs_and_the_first_answer_i
     assert not findings.first([headline(tmp_path, times(make_shared=20.0, pooled=4.0))])
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "edited", "figure"),
+    [
+        (0.8, 1.2, 1.2, "not decided"),
+        (0.8, 1.2, 2.0, "edit what is hot"),
+        (0.5, 0.9, 1.2, "preload the best malloc"),
+        (1.1, 1.2, 1.2, "preload pooled-new"),
+    ],
+)
+def test_no_malloc_is_recommended_while_most_works_are_undecided(low, high, edited, figure):
+    preload, edit = headlines.Lead("tcmalloc", 1.0, low, high), headlines.Lead("", edited, edited / 1.3, 2.5)
+    work = headlines.Headline("a work", {})
+    row = headlines.Row(work, "w", {}, {}, None, None, None, preload_over_best=preload, edit_over_preload=edit)
+    (answer,) = findings.first([row])
+    assert answer.figure == figure
+
+
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_a_terminal_breaks_no_word_of_a_table(width, monkeypatch, capsys):
     names = [f"contender_{i}, published" for i in range(9)]
