@@ -98,6 +98,17 @@ TEST(large_blocks, that_another_thread_frees_leave_no_more) {
     }
 }
 
+// Each of them frees too little to look at what all have left free.
+TEST(large_blocks, that_threads_free_which_end_leave_no_more) {
+    pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
+    std::vector<void*> blocks(400);
+    for (void*& p : blocks)
+        p = pool.allocate(k_mib);
+    for (void* const p : blocks)
+        std::thread([&] { pool.deallocate(p, k_mib); }).join();
+    EXPECT_LE(pool.stats().upstream_bytes, k_left);
+}
+
 TEST(large_blocks, of_one_size_after_the_other_leave_no_more) {
     pooled::pool pool{{.release_unused_after = std::chrono::milliseconds(0)}};
     for (std::size_t granules = 3; granules <= 1024; granules += 1 + granules / (POOLED_CHECKED != 0 ? 2 : 6))

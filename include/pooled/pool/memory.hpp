@@ -66,10 +66,9 @@ public:
         void* const block = allocate_or_grow(what, cache);
         if (c >= k_first_large && block != nullptr) {
             // What came from other threads without the lock was not left free until now.
-            if (std::size_t const handed = m_caches.end_handed(c); handed != 0)
-                m_release.note_left_free(handed);
             std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
-            m_release.note_taken(round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled));
+            std::size_t const taken = round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled);
+            m_caches.note_left(static_cast<std::int64_t>(m_caches.end_handed(c) - taken), cache);
         }
         // Entering that mode takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request in it some 30 ns more.
         if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8 &&
@@ -160,7 +159,7 @@ private:
     [[nodiscard]] bool grow(block_request const& what, bool& has_failed) {
         std::size_t const bytes = m_slabs.grow(what, &has_failed);
         m_release.note_grown(bytes);
-        if (what.c >= k_first_large) m_release.note_left_free(bytes);
+        if (what.c >= k_first_large) m_caches.note_left(static_cast<std::int64_t>(bytes), nullptr);
         return bytes != 0;
     }
 
@@ -292,9 +291,9 @@ inline bool pool_memory::deallocate_large(class_index c, thread_cache* cache, vo
     if (is_late)
         m_references.fetch_add(1, std::memory_order_relaxed);
     else
-        m_release.release_excess(bytes);
+        m_release.release_excess(bytes, cache);
     bool const is_counted = !m_caches.deallocate(c, c != k_exact ? cache : nullptr, block);
-    if (is_late) m_release.release_excess(bytes);
+    if (is_late) m_release.release_excess(bytes, nullptr);
     std::uint64_t const references = std::uint64_t{is_counted} + std::uint64_t{is_late};
     return references != 0 && drop_references(references);
 }

@@ -81,12 +81,6 @@ public:
             m_slabs.do_step();
         if (m_slabs.may_collapse()) m_slabs.collapse_one();
     }
-    // A large block was given to a caller, or memory left free by such blocks returned to upstream.
-    void note_taken(std::size_t bytes) noexcept {
-        std::size_t const left = m_left_free.load(std::memory_order_relaxed);
-        if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
-    }
-    void note_left_free(std::size_t n) noexcept { m_left_free.fetch_add(n, std::memory_order_relaxed); }
     // So many bytes came from upstream.
     void note_grown(std::size_t bytes) noexcept {
         std::size_t const returned = m_returned.load(std::memory_order_relaxed);
@@ -97,8 +91,12 @@ public:
         m_returned.store(returned - again, std::memory_order_relaxed);
         m_kept.fetch_add(again, std::memory_order_relaxed);
     }
-    // Large blocks of so many bytes become free.
-    void release_excess(std::size_t freed) noexcept;
+    // Large blocks of so many bytes become free, by the owner of `cache` (null: a thread without one).
+    void release_excess(std::size_t freed, thread_cache* cache) noexcept {
+        m_caches.note_left(static_cast<std::int64_t>(freed), cache);
+        // Again after a release: what other threads freed meanwhile, they compared with memory on its way to upstream.
+        while (release_some()) {}
+    }
     // Returns all free memory that is not reserved to upstream, including what threads have cached.
     void release_free() noexcept;
     std::size_t trim() noexcept;
@@ -126,9 +124,8 @@ private:
     slab_heap& m_slabs;
     cache_set& m_caches;
     release_clock m_clock;
-    atomic<std::size_t> m_left_free{0};  // bytes that large blocks left free, and did not take again; a hint
-    atomic<std::size_t> m_drain_at{
-        0};  // m_left_free when the recent addresses next go to their slabs; a hint
+    // cache_set::left() when the recent addresses next go to their slabs; a hint.
+    atomic<std::size_t> m_drain_at{0};
     atomic<std::size_t> m_kept{k_least_kept};
     atomic<std::size_t> m_returned{0};           // at once in this period, and not taken again; a hint
     atomic<std::int64_t> m_returned_at{0};       // the last time
@@ -136,34 +133,29 @@ private:
     observed<std::uint32_t> m_periods;
 };
 
-inline void memory_release::release_excess(std::size_t freed) noexcept {
-    note_left_free(freed);
-    // Again after a release: what other threads freed meanwhile, they compared with memory on its way to upstream.
-    while (release_some()) {}
-}
 inline bool memory_release::release_some() noexcept {
     std::size_t const used = m_upstream.used();
     std::size_t const step = detail::larger(k_least_excess, used / 32);
-    std::size_t const left_free = m_left_free.load(std::memory_order_relaxed);
+    auto const left_free = static_cast<std::size_t>(m_caches.left());
     std::size_t const drain_at = m_drain_at.load(std::memory_order_relaxed);
     if (drain_at > left_free + step) m_drain_at.store(left_free + step, std::memory_order_relaxed);
     std::size_t const kept = m_kept.load(std::memory_order_relaxed);
     if (left_free <= kept) return false;
     std::size_t const recent = m_caches.recent_bytes();
     std::size_t const free = m_slabs.free_bytes() + recent;
-    std::size_t const in_use = used - detail::smaller(free, used);
-    if (detail::smaller(free, left_free) <= detail::larger(kept, in_use)) return false;
-    if (m_slabs.has_reservations()) return false;
+    std::size_t const most = detail::larger(kept, used - detail::smaller(free, used));
+    if (detail::smaller(free, left_free) <= most || m_slabs.has_reservations()) return false;
     // Each recent address keeps a chunk: a few hundred of them kept 723 MiB of 852.
     if (recent != 0 && left_free >= drain_at) {
         m_drain_at.store(left_free + step, std::memory_order_relaxed);
         m_caches.drain_recent();
         for (class_index c = k_first_large; c < k_class_count; ++c)  // what was handed over is left free now
-            if (std::size_t const handed = m_caches.end_handed(c); handed != 0) note_left_free(handed);
+            m_caches.note_left(static_cast<std::int64_t>(m_caches.end_handed(c)), nullptr);
     }
     if (m_slabs.empty_bytes() < step) return false;
-    std::size_t const released = m_slabs.release_chunks(m_left_free.load(std::memory_order_relaxed));
-    note_taken(released);  // what is left in chunks in use still counts
+    std::size_t const released = m_slabs.release_chunks(static_cast<std::size_t>(m_caches.left()));
+    // What is left in chunks in use still counts.
+    m_caches.note_left(-static_cast<std::int64_t>(released), nullptr);
     if (m_clock.is_on() && released != 0) {
         m_returned.fetch_add(released, std::memory_order_relaxed);
         m_returned_at.store(platform::coarse_time(), std::memory_order_relaxed);
@@ -184,11 +176,8 @@ inline std::size_t memory_release::trim() noexcept {
     m_caches.try_drain_slots();
     if (try_scoped_lock const lock(m_caches, false); lock) m_caches.steal_each();
     std::size_t bytes = m_slabs.release_chunks();
-    for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
-        if (!m_caches[c].try_lock_for_a_moment()) continue;
-        unlock_at_end const lock(m_caches[c]);
-        bytes += m_caches[c].purge();
-    }
+    for (class_index c = 0; c < k_class_count; ++c)  // other threads use their caches meanwhile
+        if (try_scoped_lock const lock(m_caches[c], false); lock) bytes += m_caches[c].purge();
     return bytes + m_slabs.purge();
 }
 
@@ -200,7 +189,7 @@ POOLED_NOINLINE inline void memory_release::release_unused() noexcept {
     m_caches.try_drain_slots();
     m_caches.drain_recent();
     if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_least_kept)
-        release_excess(free - free_before);  // large blocks, as if their owners had freed them now
+        release_excess(free - free_before, nullptr);  // large blocks, as if their owners had freed them now
     std::size_t const unneeded = m_slabs.take_fewest_free();
     m_slabs.begin_purge(unneeded, end_period(unneeded));
 }
