@@ -27,6 +27,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #endif
@@ -84,6 +85,12 @@ constexpr char const* k_frozen_name = "pooled-frozen";
     return copy;
 }
 
+// A folder may be executable, too: a build has one of the name poolheap beside this library.
+[[nodiscard]] bool is_program(char const* file) noexcept {
+    struct stat found{};
+    return ::stat(file, &found) == 0 && S_ISREG(found.st_mode) && ::access(file, X_OK) == 0;
+}
+
 // The file of POOLED_POOLHEAP; else one beside this library or in the folder bin beside its folder; else a name for PATH.
 [[nodiscard]] std::string find_poolheap() {
     if (char const* const named = pooled::detail::platform::trusted_variable("POOLED_POOLHEAP")) return named;
@@ -92,8 +99,7 @@ constexpr char const* k_frozen_name = "pooled-frozen";
     if (::dladdr(&g_heap_report_path, &here) != 0 && here.dli_fname != nullptr) folder = here.dli_fname;
     if (auto const slash = folder.rfind('/'); slash != std::string::npos)
         for (char const* const place : {"poolheap", "../bin/poolheap", "../poolheap/poolheap"})
-            if (std::string const file = folder.substr(0, slash + 1) + place;
-                ::access(file.c_str(), X_OK) == 0)
+            if (std::string const file = folder.substr(0, slash + 1) + place; is_program(file.c_str()))
                 return file;
     return "poolheap";
 }
