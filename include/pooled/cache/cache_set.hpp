@@ -141,17 +141,17 @@ public:
     }
 
     // Bytes that large blocks left free, and did not take again; a hint.
-    [[nodiscard]] std::int64_t left() const noexcept { return m_left.load(std::memory_order_relaxed); }
-    // So many bytes more, or fewer, by the owner of `cache` (null: a thread without one), which tells the others only of as much as it may
-    // cache: two threads with blocks of up to 3 MB took 1.2 times as long when each call wrote to the sum.
-    void note_left(std::int64_t more, thread_cache* cache) noexcept {
+    [[nodiscard]] std::int64_t freed() const noexcept { return m_freed.load(std::memory_order_relaxed); }
+    // So many bytes more, or fewer, by the owner of `cache` (null: a thread without one), which adds to the sum only as much as it may cache
+    // at once: two threads with blocks of up to 3 MB took 1.2 times as long when each call wrote to it.
+    void note_freed(std::int64_t more, thread_cache* cache) noexcept {
         if (cache != nullptr) {
-            more += std::exchange(cache->left, 0);
+            more += std::exchange(cache->freed, 0);
             constexpr std::int64_t k_untold = thread_cache::k_most_bytes;
-            if (more < k_untold && more > -k_untold) return static_cast<void>(cache->left = more);
+            if (more < k_untold && more > -k_untold) return static_cast<void>(cache->freed = more);
         }
-        if (more >= 0) return static_cast<void>(m_left.fetch_add(more, std::memory_order_relaxed));
-        m_left.store(detail::larger<std::int64_t>(left() + more, 0), std::memory_order_relaxed);
+        if (more >= 0) return static_cast<void>(m_freed.fetch_add(more, std::memory_order_relaxed));
+        m_freed.store(detail::larger<std::int64_t>(freed() + more, 0), std::memory_order_relaxed);
     }
 
     // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
@@ -491,8 +491,8 @@ private:
     void (*m_settle_recycled)(void*) noexcept = nullptr;
     bound_slots m_slots;  // empty unless at the bound
     std_atomics::atomic<bool> m_are_slots_barred{false};
-    std_atomics::atomic<std::int64_t> m_left{0};  // never negative
-    observed<std::uint32_t> m_count;              // of caches
+    std_atomics::atomic<std::int64_t> m_freed{0};  // never negative
+    observed<std::uint32_t> m_count;               // of caches
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
     // Whose owners have ended; they are in m_all, too.
     push_list<thread_cache, thread_cache::next_of> m_ended;

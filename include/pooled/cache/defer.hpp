@@ -187,7 +187,7 @@ inline bool cache_set::retire_classes(thread_cache& cache) noexcept {
         else if (!list.defer_all(one))
             return false;
     }
-    note_left(std::exchange(cache.left, 0), nullptr);
+    note_freed(std::exchange(cache.freed, 0), nullptr);
     return true;
 }
 

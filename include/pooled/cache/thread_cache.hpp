@@ -70,7 +70,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     observed<std::size_t> large_bytes;  // of these blocks; one of any size may be cached
     std::size_t array_bytes = 0;        // of the blocks that arrays have room for: owner only
     thread_cache* next_left = nullptr;  // in thread_state::closed, or in that of ended threads
-    std::int64_t left = 0;              // bytes that are not in cache_set::left() yet: owner only
+    std::int64_t freed = 0;             // bytes that are not in cache_set::freed() yet: owner only
     alignas(k_cache_line) class_cache classes[k_class_count];
     thread_deferred deferred;
 

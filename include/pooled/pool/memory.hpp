@@ -68,7 +68,7 @@ public:
             // What came from other threads without the lock was not left free until now.
             std::size_t const refilled = cache != nullptr ? cache->classes[c].held() : 0;
             std::size_t const taken = round_up(what.block_bytes(), k_granule_bytes) * (1 + refilled);
-            m_caches.note_left(static_cast<std::int64_t>(m_caches.end_handed(c) - taken), cache);
+            m_caches.note_freed(static_cast<std::int64_t>(m_caches.end_handed(c) - taken), cache);
         }
         // Entering that mode takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request in it some 30 ns more.
         if (m_caches.is_at_bound() && m_caches[c].served() / k_served > m_caches.count() / 8 &&
@@ -159,7 +159,7 @@ private:
     [[nodiscard]] bool grow(block_request const& what, bool& has_failed) {
         std::size_t const bytes = m_slabs.grow(what, &has_failed);
         m_release.note_grown(bytes);
-        if (what.c >= k_first_large) m_caches.note_left(static_cast<std::int64_t>(bytes), nullptr);
+        if (what.c >= k_first_large) m_caches.note_freed(static_cast<std::int64_t>(bytes), nullptr);
         return bytes != 0;
     }
 

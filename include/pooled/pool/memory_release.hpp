@@ -93,7 +93,7 @@ public:
     }
     // Large blocks of so many bytes become free, by the owner of `cache` (null: a thread without one).
     void release_excess(std::size_t freed, thread_cache* cache) noexcept {
-        m_caches.note_left(static_cast<std::int64_t>(freed), cache);
+        m_caches.note_freed(static_cast<std::int64_t>(freed), cache);
         // Again after a release: what other threads freed meanwhile, they compared with memory on its way to upstream.
         while (release_some()) {}
     }
@@ -124,7 +124,7 @@ private:
     slab_heap& m_slabs;
     cache_set& m_caches;
     release_clock m_clock;
-    // cache_set::left() when the recent addresses next go to their slabs; a hint.
+    // cache_set::freed() when the recent addresses next go to their slabs; a hint.
     atomic<std::size_t> m_drain_at{0};
     atomic<std::size_t> m_kept{k_least_kept};
     atomic<std::size_t> m_returned{0};           // at once in this period, and not taken again; a hint
@@ -136,7 +136,7 @@ private:
 inline bool memory_release::release_some() noexcept {
     std::size_t const used = m_upstream.used();
     std::size_t const step = detail::larger(k_least_excess, used / 32);
-    auto const left_free = static_cast<std::size_t>(m_caches.left());
+    auto const left_free = static_cast<std::size_t>(m_caches.freed());
     std::size_t const drain_at = m_drain_at.load(std::memory_order_relaxed);
     if (drain_at > left_free + step) m_drain_at.store(left_free + step, std::memory_order_relaxed);
     std::size_t const kept = m_kept.load(std::memory_order_relaxed);
@@ -150,12 +150,12 @@ inline bool memory_release::release_some() noexcept {
         m_drain_at.store(left_free + step, std::memory_order_relaxed);
         m_caches.drain_recent();
         for (class_index c = k_first_large; c < k_class_count; ++c)  // what was handed over is left free now
-            m_caches.note_left(static_cast<std::int64_t>(m_caches.end_handed(c)), nullptr);
+            m_caches.note_freed(static_cast<std::int64_t>(m_caches.end_handed(c)), nullptr);
     }
     if (m_slabs.empty_bytes() < step) return false;
-    std::size_t const released = m_slabs.release_chunks(static_cast<std::size_t>(m_caches.left()));
+    std::size_t const released = m_slabs.release_chunks(static_cast<std::size_t>(m_caches.freed()));
     // What is left in chunks in use still counts.
-    m_caches.note_left(-static_cast<std::int64_t>(released), nullptr);
+    m_caches.note_freed(-static_cast<std::int64_t>(released), nullptr);
     if (m_clock.is_on() && released != 0) {
         m_returned.fetch_add(released, std::memory_order_relaxed);
         m_returned_at.store(platform::coarse_time(), std::memory_order_relaxed);

@@ -408,6 +408,12 @@ TEST(large_blocks, that_are_freed_leave_a_pool_what_small_blocks_used) {
     for (int i = 0; i < 4; ++i)
         test::held_blocks(pool, 3'200'000).take(2);  // one is cached
     EXPECT_GE(pool.stats().upstream_bytes, before);
+    for (int i = 0; i < 40; ++i) {
+        test::held_blocks blocks(pool, 3'200'000);
+        blocks.take(2);
+        std::thread([&] { blocks.give_back(); }).join();
+    }
+    EXPECT_GE(pool.stats().upstream_bytes, before) << "freed by another thread";
 }
 
 // What was in use when a thread ended is what the heap may keep: at most half of the most that ever was, in whole chunks.
